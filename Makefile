@@ -1,0 +1,96 @@
+# Every target is what CI runs; CI calls nothing else. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The corpus of templates, tokenizers, traces and captures that the tests read.
+export KVMESH_CORPUS ?= $(abspath ../shared/corpus)
+# Tools stand outside the workspace, pinned by tools/go.mod and tools/lint/go.mod.
+TOOL := GOWORK=off go -C tools
+SERVICES := gateway tokenizer-svc template-svc scheduler-svc worker-adapter
+PURE := gateway template-svc scheduler-svc worker-adapter
+CORPUS_OK = @test -d "$(KVMESH_CORPUS)" || { echo "KVMESH_CORPUS=$(KVMESH_CORPUS) is no folder: point it at the corpus"; exit 1; }
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+.PHONY: deps
+deps: ## Check that Go, a C compiler and cargo are there, with one sentence for each that is not
+	@tools/deps.sh go cc cargo
+
+.PHONY: native
+native: deps ## Build the tokenizer library (once per version, cached in the user's cache folder)
+	@$(TOOL) run ./libtokenizers
+
+.PHONY: build
+build: native ## Build kvmesh and the services into bin/
+	go build -trimpath -o bin/ ./services/meshd/cmd/kvmesh
+	for s in $(PURE); do CGO_ENABLED=0 go build -trimpath -o bin/ ./$$s/cmd/...; done
+	go build -trimpath -o bin/ ./tokenizer-svc/cmd/...
+
+.PHONY: up
+up: native ## Build and start the whole mesh as one process, with two simulated workers
+	@go build -trimpath -o bin/ ./services/meshd/cmd/kvmesh
+	@exec bin/kvmesh up
+
+.PHONY: up-mesh
+up-mesh: build ## The same as separate processes over TCP, with a real NATS server
+	@exec bin/kvmesh up --mesh
+
+.PHONY: test
+test: native test-go test-clients ## Run every test: unit, end to end, official clients
+
+.PHONY: test-go
+test-go: native ## All Go tests under the race detector, in both shapes of the mesh
+	$(CORPUS_OK)
+	go vet work
+	go test -race -timeout 20m work
+
+.PHONY: test-clients
+test-clients: build ## Drive the running mesh with the official OpenAI clients
+	@tools/clients.sh
+
+.PHONY: test-corpus
+test-corpus: native ## Templates, requests and tokens against the corpus, with the counts printed
+	$(CORPUS_OK)
+	go test -count=1 -v -run 'Corpus|Oracle|Golden' ./template-svc/... ./tokenizer-svc/...
+
+.PHONY: test-cases
+test-cases: build ## OpenAI behaviour cases through REST and gRPC; CASES=folder runs others
+	$(CORPUS_OK)
+	go test -count=1 -v -run Cases ./gateway/...
+
+.PHONY: fuzz
+fuzz: native ## Each fuzz target for FUZZTIME (60s)
+	@tools/fuzz.sh $${FUZZTIME:-60s}
+
+.PHONY: bench
+bench: native ## Benchmarks: CPU time, minimum of interleaved runs, against the naive way
+	@tools/bench.sh
+
+.PHONY: bench-gateway
+bench-gateway: ## The gateway beside Go's ReverseProxy in the same run
+	@tools/bench.sh gateway
+
+.PHONY: sim
+sim: build ## Policies on the shared traces; fails when a goal that was met is lost
+	$(CORPUS_OK)
+	bin/kvmesh sim --goals bench/sim-goals.json --corpus "$(KVMESH_CORPUS)"
+
+.PHONY: proto-deps
+proto-deps: ## Fetch third-party .proto files into third_party/ (PyPI and the Go module proxy)
+	@tools/proto-deps.sh
+
+.PHONY: generate
+generate: proto-deps ## Generate code from proto/ and check it with buf lint
+	@tools/generate.sh
+
+.PHONY: lint
+lint: ## Formatting, vet, linters, generated code and module files are current
+	@tools/lint.sh
+
+.PHONY: fmt
+fmt: ## Format all Go code
+	@$(TOOL) tool gofumpt -w $$(git ls-files -co --exclude-standard '*.go' | grep -v /gen/ | sed 's|^|../|')
