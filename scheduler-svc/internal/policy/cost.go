@@ -8,12 +8,13 @@ type CostOptions struct {
 	Pressure      float64 // growth of lambda per second of mean queued prefill
 	MaxPrice      float64 // bound of lambda
 	DecodeWeight  float64 // decode steps charged
+	AdmitWeight   float64
 	LoRALoadS     float64 // seconds to load an adapter that is not resident
 }
 
 // DefaultCostOptions returns the published parameters.
 func DefaultCostOptions() CostOptions {
-	return CostOptions{EvictionPrice: 3, Pressure: 2, MaxPrice: 30, DecodeWeight: 4, LoRALoadS: 0.5}
+	return CostOptions{EvictionPrice: 3, Pressure: 2, MaxPrice: 30, DecodeWeight: 4, LoRALoadS: 0.5, AdmitWeight: 1}
 }
 
 // priced is the default policy: predicted seconds to the first token, plus what the placement costs others.
@@ -31,7 +32,7 @@ func (priced) terms() []string {
 func (p priced) score(d *decision, out []Scored) {
 	queued := 0.0
 	for i := range out {
-		queued += queueS(d.view(&out[i]))
+		queued += float64(d.view(&out[i]).PrefillQueuedTokens) * d.view(&out[i]).Coefficients.PrefillS
 	}
 	lambda := math.Min(p.opt.MaxPrice, p.opt.EvictionPrice+p.opt.Pressure*queued/float64(len(out)))
 	lambda *= math.Exp2(-float64(min(3, max(-3, d.req.Priority))))
@@ -43,7 +44,7 @@ func (p priced) score(d *decision, out []Scored) {
 		s.Terms[1] = u * slow
 		s.Terms[2] = lambda * u * v.Coefficients.PrefillS
 		s.Terms[3] = p.opt.DecodeWeight * v.Coefficients.DecodeStepS(v.Inflight+1, v.KVTokens+d.req.PromptTokens)
-		s.Terms[4] = v.AdmitS
+		s.Terms[4] = p.opt.AdmitWeight * v.AdmitS
 		if d.req.NeedsLoRA && !v.LoRALoaded {
 			s.Terms[5] = p.opt.LoRALoadS
 		}

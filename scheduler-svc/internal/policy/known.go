@@ -64,7 +64,8 @@ func (p sticky) warm(req *Request, v *View) bool {
 	return p.hits.tokens(req, v) >= p.match*float64(req.PromptTokens)
 }
 
-func queueS(v *View) float64 { return float64(v.PrefillQueuedTokens) * v.Coefficients.PrefillS }
+// queueS is the queue as published policies count it: released at the first token.
+func queueS(v *View) float64 { return float64(v.PrefillBookedTokens) * v.Coefficients.PrefillS }
 
 // lmetric multiplies the tokens to prefill by the requests in flight; no parameters.
 type lmetric struct{ hits hits }
@@ -74,7 +75,7 @@ func (lmetric) terms() []string { return []string{"tokens_x_requests"} }
 func (p lmetric) score(d *decision, out []Scored) {
 	for i := range out {
 		v := d.view(&out[i])
-		set(&out[i], (float64(v.PrefillQueuedTokens)+p.hits.uncached(d.req, v))*float64(v.Inflight+1))
+		set(&out[i], (float64(v.PrefillBookedTokens)+p.hits.uncached(d.req, v))*float64(v.Inflight+1))
 	}
 }
 

@@ -82,6 +82,7 @@ type View struct {
 	SlowerHit int // the part of HitTokens that only a slower tier than the device holds
 
 	PrefillQueuedTokens int     // q: in-flight uncached prompt tokens not yet prefilled, own progress subtracted
+	PrefillBookedTokens int     // the same without progress, released at the first token, as published policies count it
 	Inflight            int     // n: requests dispatched and not ended
 	KVTokens            int     // k: in-flight tokens, prompt and expected output
 	AdmitS              float64 // predicted seconds until the request's blocks fit; 0 when they fit now or unknown

@@ -43,6 +43,9 @@ type Ledger struct {
 	queued   int // sum of uncached over entries not prefilled
 	inflight int
 	tokens   int // sum of prompt and expected output
+	resident int // sum of uncached over prefilled entries
+
+	lifetimeS float64 // mean seconds from first token to end, 0 before the first end
 
 	since  time.Duration // instant from which the head is advanced
 	credit float64       // tokens of the head done at since
@@ -91,6 +94,8 @@ func (l *Ledger) End(now time.Duration, t Ticket, c learn.Coefficients) {
 		l.prefilled(i, now)
 	}
 	e := &l.entries[i]
+	l.live(now - e.started)
+	l.resident -= e.uncached
 	e.gone = true
 	l.gone++
 	l.inflight--
@@ -107,11 +112,58 @@ func (l *Ledger) Report(now time.Duration, kvUse float64, waiting, running int) 
 
 // Fill sets the load terms of the view: q with progress, n, k, and the worker's report. The view's coefficients must be
 // set before.
-func (l *Ledger) Fill(now time.Duration, v *policy.View) {
+func (l *Ledger) Fill(now time.Duration, promptTokens int, v *policy.View) {
 	v.PrefillQueuedTokens = l.Queued(now, v.Coefficients)
+	v.PrefillBookedTokens = l.queued
 	v.Inflight, v.KVTokens = l.inflight, l.tokens
 	v.KVUse, v.Waiting, v.Running = l.kvUse, l.waiting, l.running
-	v.AdmitS = 0
+	v.AdmitS = l.admitS(max(1, promptTokens-v.HitTokens), v.KVCapacityTokens)
+}
+
+// admitS predicts the wait for need tokens of cache. What is held is the worker's last report and what was sent since;
+// the requests it reported as waiting hold nothing yet but come first. In steady state the answers' growth takes what
+// ended answers free, so room appears at the rate at which computed prompts leave.
+func (l *Ledger) admitS(need, capacity int) float64 {
+	if capacity <= 0 || !l.hasReport {
+		return 0
+	}
+	ahead, waiting := 0, l.waiting
+	for i := len(l.entries) - 1; i >= l.head && i >= 0; i-- {
+		e := &l.entries[i]
+		if e.gone || e.prefilled {
+			continue
+		}
+		if e.started <= l.reported {
+			if waiting == 0 {
+				break
+			}
+			waiting--
+		}
+		ahead += e.uncached
+	}
+	deficit := need + ahead - int((1-l.kvUse)*float64(capacity))
+	if deficit <= 0 {
+		return 0
+	}
+	lifetime := l.lifetimeS
+	if lifetime == 0 {
+		lifetime = priorLifetimeS
+	}
+	return min(maxAdmitS, float64(deficit)*lifetime/float64(max(1, l.resident)))
+}
+
+// priorLifetimeS is an answer of 400 tokens at 25 ms, until one has ended. maxAdmitS bounds a prediction.
+const (
+	priorLifetimeS = 10.0
+	maxAdmitS      = 120.0
+)
+
+func (l *Ledger) live(d time.Duration) {
+	if l.lifetimeS == 0 {
+		l.lifetimeS = d.Seconds()
+		return
+	}
+	l.lifetimeS += 0.02 * (d.Seconds() - l.lifetimeS)
 }
 
 // Queued returns q at now: booked uncached tokens less the progress of the head.
@@ -144,6 +196,7 @@ func (l *Ledger) advance(now time.Duration, c learn.Coefficients) {
 func (l *Ledger) prefilled(i int, now time.Duration) {
 	e := &l.entries[i]
 	l.queued -= e.uncached
+	l.resident += e.uncached
 	e.prefilled, e.started = true, now
 	if i == l.head {
 		l.credit, l.since = 0, now

@@ -1,0 +1,102 @@
+package simulate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// Limits of a trace line, far above any real request, so that a hostile file cannot exhaust memory.
+const (
+	maxLineBytes   = 16 << 20
+	maxTokens      = 16 << 20
+	mooncakeTokens = 512
+)
+
+// line is one record in Mooncake's format, or of the log a gateway writes: the same with ids of any spelling, an
+// explicit unit size and timestamp_ms for timestamp.
+type line struct {
+	Timestamp   *float64          `json:"timestamp"`
+	TimestampMS *float64          `json:"timestamp_ms"`
+	Input       int               `json:"input_length"`
+	Output      int               `json:"output_length"`
+	IDs         []json.RawMessage `json:"hash_ids"`
+	BlockTokens int               `json:"block_tokens"`
+}
+
+// ReadTrace reads newline-delimited records. Only the first floor(input_length/unit) ids are full units that a worker
+// can cache; the rest is dropped. Errors name the line.
+func ReadTrace(name string, r io.Reader) (*Workload, error) {
+	scan := bufio.NewScanner(r)
+	scan.Buffer(make([]byte, 1<<16), maxLineBytes)
+	w := &Workload{Name: name}
+	intern := make(map[string]uint32)
+	var arrivals []Arrival
+	for number := 1; scan.Scan(); number++ {
+		if len(scan.Bytes()) == 0 {
+			continue
+		}
+		a, err := w.parse(scan.Bytes(), intern)
+		if err != nil {
+			return nil, fmt.Errorf("read trace %s line %d: %w", name, number, err)
+		}
+		arrivals = append(arrivals, a)
+	}
+	if err := scan.Err(); err != nil {
+		return nil, fmt.Errorf("read trace %s: %w", name, err)
+	}
+	if len(arrivals) == 0 {
+		return nil, fmt.Errorf("read trace %s: no requests", name)
+	}
+	w.Distinct = len(intern)
+	w.Stages = []Stage{{Arrivals: arrivals}}
+	start := slices.MinFunc(arrivals, func(a, b Arrival) int { return int(a.At - b.At) }).At
+	return w.mapTimes(func(at time.Duration) time.Duration { return at - start }), nil
+}
+
+func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, error) {
+	var l line
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return Arrival{}, err
+	}
+	unit := l.BlockTokens
+	if unit == 0 {
+		unit = mooncakeTokens
+	}
+	if w.UnitTokens == 0 {
+		w.UnitTokens = unit
+	}
+	at := l.Timestamp
+	if at == nil {
+		at = l.TimestampMS
+	}
+	switch {
+	case at == nil:
+		return Arrival{}, errors.New("timestamp is missing")
+	case math.IsNaN(*at) || *at < 0 || *at > 1e13:
+		return Arrival{}, fmt.Errorf("timestamp %g is out of range", *at)
+	case l.Input < 1 || l.Input > maxTokens || l.Output < 0 || l.Output > maxTokens:
+		return Arrival{}, fmt.Errorf("lengths %d and %d are out of range", l.Input, l.Output)
+	case unit < 1 || unit > maxTokens:
+		return Arrival{}, fmt.Errorf("block_tokens %d is out of range", unit)
+	case unit != w.UnitTokens:
+		return Arrival{}, fmt.Errorf("block_tokens changes from %d to %d", w.UnitTokens, unit)
+	}
+	full := min(len(l.IDs), l.Input/unit)
+	units := make([]uint32, full)
+	for i, id := range l.IDs[:full] {
+		n, ok := intern[string(id)]
+		if !ok {
+			n = uint32(len(intern))
+			intern[string(id)] = n
+		}
+		units[i] = n
+	}
+	ns := time.Duration(math.Round(*at * 1e6))
+	return Arrival{At: ns, Prompt: l.Input, Output: max(1, l.Output), Units: units}, nil
+}
