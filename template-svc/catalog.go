@@ -1,0 +1,205 @@
+package templatesvc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+	"time"
+
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+	"github.com/kvmesh/kvmesh/template-svc/internal/modelfile"
+)
+
+// catalog holds the configured models. Entries are replaced whole, so a request that began with one ends with it.
+type catalog struct {
+	cfg   Config
+	now   func() time.Time
+	log   *slog.Logger
+	mu    sync.RWMutex
+	byID  map[string]entry
+	stamp map[string]string
+}
+
+// entry is one model's state; model is nil unless it is ready.
+type entry struct {
+	model  *chat.Model
+	state  templatev1.ModelState
+	detail string
+}
+
+func newCatalog(cfg Config, now func() time.Time, log *slog.Logger) *catalog {
+	c := &catalog{cfg: cfg, now: now, log: log, byID: map[string]entry{}, stamp: map[string]string{}}
+	for _, m := range cfg.Models {
+		c.byID[m.ID] = entry{state: templatev1.ModelState_MODEL_STATE_LOADING}
+	}
+	return c
+}
+
+// get gives a model's entry; ok is false for one that is not configured.
+func (c *catalog) get(id string) (entry, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e, ok := c.byID[id]
+	return e, ok
+}
+
+// ids lists the configured models in order.
+func (c *catalog) ids() []string {
+	out := make([]string, 0, len(c.cfg.Models))
+	for _, m := range c.cfg.Models {
+		out = append(out, m.ID)
+	}
+	sort.Strings(out)
+	return out
+}
+
+// loading lists models whose files have not been read yet.
+func (c *catalog) loading() []string {
+	var out []string
+	for _, id := range c.ids() {
+		if e, _ := c.get(id); e.state == templatev1.ModelState_MODEL_STATE_LOADING {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// run reads all models, then looks for changed files until ctx ends. One bad model never stops the others.
+func (c *catalog) run(ctx context.Context) {
+	c.refresh()
+	if c.cfg.ReloadInterval <= 0 {
+		return
+	}
+	tick := time.NewTicker(c.cfg.ReloadInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.refresh()
+		}
+	}
+}
+
+// refresh reads every model whose files changed. A model that was ready stays in use when its new files are bad.
+func (c *catalog) refresh() {
+	for _, m := range c.cfg.Models {
+		stamp := fingerprint(m)
+		if c.stamp[m.ID] == stamp {
+			continue
+		}
+		c.stamp[m.ID] = stamp
+		e := c.load(m)
+		c.mu.Lock()
+		old := c.byID[m.ID]
+		keep := old.model != nil && e.model == nil
+		if !keep {
+			c.byID[m.ID] = e
+		}
+		c.mu.Unlock()
+		c.log.Info("template model", "model", m.ID, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+	}
+}
+
+// load reads one model.
+func (c *catalog) load(m ModelConfig) entry {
+	failed := func(err error) entry {
+		return entry{state: templatev1.ModelState_MODEL_STATE_FAILED, detail: err.Error()}
+	}
+	files := &modelfile.Files{}
+	if m.Path != "" {
+		var err error
+		if files, err = modelfile.Load(m.Path, m.ID); err != nil {
+			return failed(err)
+		}
+	}
+	if files.Unsupported != "" && m.ChatTemplate == "" {
+		return entry{state: templatev1.ModelState_MODEL_STATE_UNSUPPORTED, detail: files.Unsupported}
+	}
+	forced, err := forcedTemplate(m)
+	if err != nil {
+		return failed(err)
+	}
+	opts, err := c.options(m)
+	if err != nil {
+		return failed(err)
+	}
+	model, err := chat.New(files.Templates, forced, specialVars(files), opts)
+	if err != nil {
+		return failed(fmt.Errorf("compile chat template: %w", err))
+	}
+	return entry{model: model, state: templatev1.ModelState_MODEL_STATE_READY}
+}
+
+// options translates the workers' settings.
+func (c *catalog) options(m ModelConfig) (chat.Options, error) {
+	opts := chat.Options{
+		Format: m.ContentFormat, TrustRequestTemplate: m.TrustRequestTemplate,
+		ExcludeToolsWhenNone: m.ExcludeToolsWhenNone, Limits: c.cfg.Limits.limits(), Now: c.now,
+		DefaultKwargs: value.None,
+	}
+	if m.DefaultKwargs == "" {
+		return opts, nil
+	}
+	kwargs, err := jinja.FromJSON([]byte(m.DefaultKwargs))
+	if err != nil || kwargs.Kind() != value.KindDict {
+		return opts, fmt.Errorf("default_kwargs of %q must be a JSON object", m.ID)
+	}
+	opts.DefaultKwargs = kwargs
+	return opts, nil
+}
+
+// forcedTemplate reads the file of --chat-template.
+func forcedTemplate(m ModelConfig) (string, error) {
+	if m.ChatTemplate == "" {
+		return "", nil
+	}
+	source, err := os.ReadFile(m.ChatTemplate)
+	if err != nil {
+		return "", fmt.Errorf("read chat_template: %w", err)
+	}
+	return string(source), nil
+}
+
+// specialVars gives the named special tokens in transformers' order.
+func specialVars(files *modelfile.Files) []jinja.Var {
+	var out []jinja.Var
+	for _, name := range modelfile.SpecialNames() {
+		if text, ok := files.SpecialTokens[name]; ok {
+			out = append(out, jinja.Var{Name: name, Value: value.Str(text)})
+		}
+	}
+	return out
+}
+
+// fingerprint changes when one of a model's files does: name, size and time of each.
+func fingerprint(m ModelConfig) string {
+	dir, err := modelfile.Resolve(m.Path, m.ID)
+	if err != nil {
+		dir = m.Path
+	}
+	out := dir
+	names := []string{
+		"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "config.json",
+	}
+	for _, name := range names {
+		out += stampOf(filepath.Join(dir, name))
+	}
+	return out + stampOf(m.ChatTemplate)
+}
+
+func stampOf(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "|-"
+	}
+	return fmt.Sprintf("|%d.%d", info.Size(), info.ModTime().UnixNano())
+}

@@ -1,0 +1,103 @@
+package templatesvc
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
+)
+
+// Config is the section "template" of a deployment's file.
+type Config struct {
+	// Models are the models whose requests can be rendered.
+	Models []ModelConfig `yaml:"models" doc:"Models by id, with their folders and the workers' template settings."`
+	// RenderTimeout bounds one render; the gateway falls back to routing without a prompt when it passes.
+	RenderTimeout time.Duration `yaml:"render_timeout" doc:"Longest time for one render."`
+	// ReloadInterval is how often the model folders are looked at for changes; 0 means never.
+	ReloadInterval time.Duration `yaml:"reload_interval" doc:"How often model folders are checked for changes; 0 for never."`
+	// TimeZone is the workers' time zone, for templates that print the date; empty means this machine's.
+	TimeZone string `yaml:"time_zone" doc:"Time zone of the workers, such as UTC or Europe/Zurich; empty for this machine's."`
+	// Limits bounds templates, which are programs of others.
+	Limits LimitConfig `yaml:"limits" doc:"Bounds on templates; 0 takes the default."`
+}
+
+// ModelConfig is one model, with the settings its workers were started with.
+type ModelConfig struct {
+	// ID is the name that requests use.
+	ID string `yaml:"id" doc:"Model name as the workers serve it."`
+	// Path is a model folder or a Hugging Face cache folder.
+	Path string `yaml:"path" doc:"Model folder in Hugging Face layout, or a cache folder."`
+	// ChatTemplate is the worker's --chat-template: a file.
+	ChatTemplate string `yaml:"chat_template" doc:"File given to the workers as --chat-template; empty for the model's own."`
+	// ContentFormat is the worker's --chat-template-content-format.
+	ContentFormat string `yaml:"content_format" doc:"auto, string or openai, as --chat-template-content-format."`
+	// DefaultKwargs is the worker's --default-chat-template-kwargs: a JSON object.
+	DefaultKwargs string `yaml:"default_kwargs" doc:"JSON object given as --default-chat-template-kwargs."`
+	// TrustRequestTemplate is the worker's --trust-request-chat-template.
+	TrustRequestTemplate bool `yaml:"trust_request_template" doc:"True with --trust-request-chat-template."`
+	// ExcludeToolsWhenNone is the worker's --exclude-tools-when-tool-choice-none.
+	ExcludeToolsWhenNone bool `yaml:"exclude_tools_when_none" doc:"True with --exclude-tools-when-tool-choice-none."`
+}
+
+// LimitConfig mirrors the engine's limits; zero means the default.
+type LimitConfig struct {
+	SourceBytes int   `yaml:"source_bytes" doc:"Longest template source in bytes."`
+	Depth       int   `yaml:"depth" doc:"Deepest nesting of source, values, macro calls and recursive loops."`
+	Steps       int64 `yaml:"steps" doc:"Statements, rounds and calls of one render."`
+	MadeBytes   int64 `yaml:"made_bytes" doc:"Bytes of text and lists made in one render."`
+	JSONDepth   int   `yaml:"json_depth" doc:"Deepest nesting of JSON members and of tojson."`
+}
+
+// SetDefaults fills what is empty.
+func (c *Config) SetDefaults() {
+	if c.RenderTimeout == 0 {
+		c.RenderTimeout = time.Second
+	}
+	if c.ReloadInterval == 0 {
+		c.ReloadInterval = 10 * time.Second
+	}
+	for i := range c.Models {
+		if c.Models[i].ContentFormat == "" {
+			c.Models[i].ContentFormat = "auto"
+		}
+	}
+}
+
+// Validate reports every fault at once, each with its path.
+func (c *Config) Validate() error {
+	var faults []error
+	seen := map[string]bool{}
+	for i, m := range c.Models {
+		at := fmt.Sprintf("models[%d]", i)
+		if m.ID == "" {
+			faults = append(faults, fmt.Errorf("%s.id: must not be empty", at))
+		}
+		if m.Path == "" && m.ChatTemplate == "" {
+			faults = append(faults, fmt.Errorf("%s.path: must name a model folder", at))
+		}
+		if seen[m.ID] {
+			faults = append(faults, fmt.Errorf("%s.id: %q is there twice", at, m.ID))
+		}
+		seen[m.ID] = true
+		switch m.ContentFormat {
+		case "", "auto", jinja.FormatString, jinja.FormatOpenAI:
+		default:
+			faults = append(faults, fmt.Errorf("%s.content_format: %q is none of auto, string, openai", at, m.ContentFormat))
+		}
+	}
+	if c.RenderTimeout < 0 {
+		faults = append(faults, errors.New("render_timeout: must not be negative"))
+	}
+	if _, err := time.LoadLocation(c.TimeZone); err != nil {
+		faults = append(faults, fmt.Errorf("time_zone: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+// limits gives the engine's limits.
+func (c LimitConfig) limits() jinja.Limits {
+	return jinja.Limits{
+		SourceBytes: c.SourceBytes, Depth: c.Depth, Steps: c.Steps, MadeBytes: c.MadeBytes, JSONDepth: c.JSONDepth,
+	}
+}

@@ -1,0 +1,253 @@
+// Package modelfile reads from a model's folder what decides its prompts: chat templates and named special tokens.
+//
+// The folder is a plain model directory, or a Hugging Face cache folder (models--org--name with snapshots/), or a
+// cache root that holds such folders. As transformers does, chat_template.jinja with
+// additional_chat_templates/*.jinja beats the chat_template of tokenizer_config.json, and chat_template.json (written
+// for processors) is the last resort.
+package modelfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxFileBytes bounds each file that is read; the largest real tokenizer_config.json is under 1 MiB.
+const maxFileBytes = 16 << 20
+
+// Files is what a model's folder says about its prompts.
+type Files struct {
+	// Dir is the folder that was read, after the cache layout was resolved.
+	Dir string
+	// Templates are the sources by name; the plain one is "default".
+	Templates map[string]string
+	// SpecialTokens are the named ones (bos_token, …) in the order of Names.
+	SpecialTokens map[string]string
+	// Unsupported says why the model does not use Jinja; empty when it does.
+	Unsupported string
+}
+
+// SpecialNames are the names of special tokens that transformers hands to templates.
+var specialNames = [...]string{
+	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
+}
+
+// SpecialNames lists the names of special tokens that transformers hands to templates.
+func SpecialNames() []string { return specialNames[:] }
+
+// Load reads the folder of a model. model is its id, used to find it in a cache root.
+func Load(path, model string) (*Files, error) {
+	dir, err := Resolve(path, model)
+	if err != nil {
+		return nil, err
+	}
+	f := &Files{Dir: dir, Templates: map[string]string{}, SpecialTokens: map[string]string{}}
+	if f.Unsupported, err = unsupported(dir); err != nil {
+		return nil, err
+	}
+	var config tokenizerConfig
+	if err := readJSON(filepath.Join(dir, "tokenizer_config.json"), &config); err != nil {
+		return nil, err
+	}
+	if err := f.special(dir, config); err != nil {
+		return nil, err
+	}
+	if err := f.templates(dir, config); err != nil {
+		return nil, err
+	}
+	if len(f.Templates) == 0 && f.Unsupported == "" {
+		f.Unsupported = "the model's folder has no chat template"
+	}
+	return f, nil
+}
+
+// Resolve finds the folder with the model's files.
+func Resolve(path, model string) (string, error) {
+	cached := "models--" + strings.ReplaceAll(model, "/", "--")
+	for _, dir := range []string{path, filepath.Join(path, cached), filepath.Join(path, "hub", cached)} {
+		if found, ok := snapshot(dir); ok {
+			return found, nil
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("model folder: %w", err)
+	}
+	return "", fmt.Errorf("no tokenizer_config.json in %q, nor a cache folder of %q below it", path, model)
+}
+
+// snapshot gives dir itself if it holds the files, or the snapshot that a cache folder's refs/main names.
+func snapshot(dir string) (string, bool) {
+	if exists(filepath.Join(dir, "tokenizer_config.json")) {
+		return dir, true
+	}
+	revision, err := os.ReadFile(filepath.Join(dir, "refs", "main"))
+	if err == nil {
+		candidate := filepath.Join(dir, "snapshots", filepath.Base(strings.TrimSpace(string(revision))))
+		return candidate, exists(filepath.Join(candidate, "tokenizer_config.json"))
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "snapshots"))
+	if err != nil || len(entries) != 1 {
+		return "", false
+	}
+	candidate := filepath.Join(dir, "snapshots", entries[0].Name())
+	return candidate, exists(filepath.Join(candidate, "tokenizer_config.json"))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// tokenizerConfig is the part of tokenizer_config.json in use.
+type tokenizerConfig struct {
+	ChatTemplate json.RawMessage            `json:"chat_template"`
+	Extra        map[string]json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON keeps all members, since special tokens are members of their own names.
+func (c *tokenizerConfig) UnmarshalJSON(data []byte) error {
+	if err := json.Unmarshal(data, &c.Extra); err != nil {
+		return err
+	}
+	c.ChatTemplate = c.Extra["chat_template"]
+	return nil
+}
+
+// special reads the named special tokens: text, or an object whose content is the text. special_tokens_map.json
+// fills what tokenizer_config.json leaves out.
+func (f *Files) special(dir string, config tokenizerConfig) error {
+	var fallback map[string]json.RawMessage
+	path := filepath.Join(dir, "special_tokens_map.json")
+	if err := readJSON(path, &fallback); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, name := range specialNames {
+		for _, source := range []map[string]json.RawMessage{config.Extra, fallback} {
+			if text, ok := tokenText(source[name]); ok {
+				f.SpecialTokens[name] = text
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// tokenText reads a special token in either of its two forms.
+func tokenText(raw json.RawMessage) (string, bool) {
+	var text *string
+	if len(raw) == 0 {
+		return "", false
+	}
+	if json.Unmarshal(raw, &text) == nil {
+		if text == nil {
+			return "", false
+		}
+		return *text, true
+	}
+	var object struct {
+		Content *string `json:"content"`
+	}
+	if json.Unmarshal(raw, &object) != nil || object.Content == nil {
+		return "", false
+	}
+	return *object.Content, true
+}
+
+// templates reads the chat templates in transformers' order of preference.
+func (f *Files) templates(dir string, config tokenizerConfig) error {
+	if source, err := readText(filepath.Join(dir, "chat_template.jinja")); err == nil {
+		f.Templates["default"] = source
+		return f.additional(filepath.Join(dir, "additional_chat_templates"))
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := f.fromConfig(config.ChatTemplate); err != nil {
+		return err
+	}
+	if len(f.Templates) > 0 {
+		return nil
+	}
+	var processor struct {
+		ChatTemplate json.RawMessage `json:"chat_template"`
+	}
+	err := readJSON(filepath.Join(dir, "chat_template.json"), &processor)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.fromConfig(processor.ChatTemplate)
+}
+
+// additional reads the named templates beside chat_template.jinja.
+func (f *Files) additional(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.jinja"))
+	if err != nil {
+		return fmt.Errorf("list %q: %w", dir, err)
+	}
+	for _, path := range names {
+		source, err := readText(path)
+		if err != nil {
+			return err
+		}
+		f.Templates[strings.TrimSuffix(filepath.Base(path), ".jinja")] = source
+	}
+	return nil
+}
+
+// fromConfig reads chat_template as text or as a list of named templates.
+func (f *Files) fromConfig(raw json.RawMessage) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		f.Templates["default"] = text
+		return nil
+	}
+	var list []struct {
+		Name     string `json:"name"`
+		Template string `json:"template"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return fmt.Errorf("chat_template is neither text nor a list of named templates: %w", err)
+	}
+	for _, t := range list {
+		f.Templates[t.Name] = t.Template
+	}
+	return nil
+}
+
+func readJSON(path string, into any) error {
+	text, err := readText(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("read %q: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+// readText reads a file of bounded size.
+func readText(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("read %q: %w", filepath.Base(path), err)
+	}
+	if len(data) > maxFileBytes {
+		return "", fmt.Errorf("%q is larger than %d bytes", filepath.Base(path), maxFileBytes)
+	}
+	return string(data), nil
+}

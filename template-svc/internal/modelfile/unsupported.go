@@ -1,0 +1,46 @@
+package modelfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+)
+
+// notJinja maps what a config.json names to the prompt format that vLLM 0.32 uses for it instead of Jinja.
+var notJinja = map[string]string{
+	"gpt_oss":                "gpt-oss models use the Harmony format",
+	"GptOssForCausalLM":      "gpt-oss models use the Harmony format",
+	"DeepseekV32ForCausalLM": "vLLM renders DeepSeek V3.2 with its own code (tokenizer mode deepseek_v32)",
+	"DeepseekV4ForCausalLM":  "vLLM renders DeepSeek V4 with its own code (tokenizer mode deepseek_v4)",
+	"KimiK3ForCausalLM":      "vLLM renders Kimi K3 with its own code (tokenizer mode kimi_k3)",
+	"InklingForCausalLM":     "vLLM renders Inkling with its own code (tokenizer mode inkling)",
+}
+
+// unsupported says why a folder's model does not use a Jinja template, or nothing.
+func unsupported(dir string) (string, error) {
+	tekken := exists(filepath.Join(dir, "tekken.json"))
+	versioned, err := filepath.Glob(filepath.Join(dir, "tokenizer.model.v*"))
+	if err != nil {
+		return "", fmt.Errorf("list %q: %w", dir, err)
+	}
+	if tekken || len(versioned) > 0 {
+		return "vLLM renders Mistral repositories with tekken.json or tokenizer.model.v* by mistral-common", nil
+	}
+	var config struct {
+		ModelType     string   `json:"model_type"`
+		Architectures []string `json:"architectures"`
+	}
+	if err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return "", err
+	}
+	for _, name := range append([]string{config.ModelType}, config.Architectures...) {
+		if why, ok := notJinja[name]; ok {
+			return why, nil
+		}
+	}
+	return "", nil
+}
