@@ -2,9 +2,33 @@ module github.com/kvmesh/kvmesh/tokenizer-svc
 
 go 1.26.8
 
-require github.com/daulet/tokenizers v1.24.0
+require (
+	github.com/daulet/tokenizers v1.24.0
+	github.com/kvmesh/kvmesh/proto v0.0.0
+	github.com/kvmesh/kvmesh/services/kit v0.0.0
+	github.com/prometheus/client_golang v1.25.0
+	github.com/stretchr/testify v1.12.1
+	golang.org/x/sync v0.25.0
+	google.golang.org/grpc v1.85.0
+)
 
-require github.com/stretchr/testify v1.12.1 // indirect
+require (
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.1 // indirect
+	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
+	github.com/zeebo/xxh3 v1.1.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/net v0.61.0 // indirect
+	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
 
 replace (
 	github.com/kvmesh/kvmesh/proto => ../proto

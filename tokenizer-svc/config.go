@@ -1,0 +1,134 @@
+package tokenizersvc
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/kvmesh/kvmesh/services/kit/conf"
+)
+
+// Config is the section `tokenizer` of a deployment's file.
+type Config struct {
+	// Models are the tokenizers to load.
+	Models []ModelConfig `yaml:"models"`
+	// Hub is where models with `hub` come from.
+	Hub HubConfig `yaml:"hub"`
+	// Engine is "auto" (the fast engine where it is proven equal) or "reference".
+	Engine string `yaml:"engine"`
+	// FastThreads bounds the OS threads that hold state of the fast engine, about 16 MiB each per recent model.
+	FastThreads int `yaml:"fast_threads"`
+	// Parallel bounds the encodes that run at once; a call into an engine cannot be cancelled.
+	Parallel int `yaml:"parallel"`
+	// AuditEvery compares every n-th request of a model with the reference, off its path; 0 compares none.
+	AuditEvery int `yaml:"audit_every"`
+	// SegmentCacheBytes bounds the ids kept of earlier prompts' segments, over all models; 0 keeps none.
+	SegmentCacheBytes conf.Bytes `yaml:"segment_cache_bytes"`
+	// MaxTextBytes bounds one text.
+	MaxTextBytes conf.Bytes `yaml:"max_text_bytes"`
+	// MaxReferenceTextBytes bounds one text where the reference engine encodes, which needs about 0.3 µs per byte, and
+	// far more per byte of one endless word.
+	MaxReferenceTextBytes conf.Bytes `yaml:"max_reference_text_bytes"`
+	// MaxRunBytes bounds a run without a break between words, the one shape that costs engines more than its length.
+	MaxRunBytes conf.Bytes `yaml:"max_run_bytes"`
+	// ReloadInterval is the time between looks for changed files; 0 never looks.
+	ReloadInterval time.Duration `yaml:"reload_interval"`
+}
+
+// ModelConfig is one tokenizer. One of Path and Hub is set.
+type ModelConfig struct {
+	// Name is the model id that requests use.
+	Name string `yaml:"name"`
+	// Path is a directory in Hugging Face layout, a cache folder models--org--name, or a cache's root.
+	Path string `yaml:"path"`
+	// Hub is the model's name on the hub.
+	Hub string `yaml:"hub"`
+	// Revision is a branch, tag or commit; empty means main.
+	Revision string `yaml:"revision"`
+}
+
+// HubConfig says where models are downloaded from and kept.
+type HubConfig struct {
+	// Address is the base URL of the hub or a mirror.
+	Address string `yaml:"address"`
+	// Token is needed for models that are not public. It is sent to Address only and shown nowhere.
+	Token string `yaml:"token"`
+	// CacheDir is the root of the download cache, in Hugging Face's layout.
+	CacheDir string `yaml:"cache_dir"`
+	// Timeout bounds the download of one model.
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+const (
+	engineAuto      = "auto"
+	engineReference = "reference"
+	defaultHub      = "https://huggingface.co"
+)
+
+// SetDefaults fills what is not set. It comes before a file is read, so that a file's 0 can turn a feature off.
+func (c *Config) SetDefaults() {
+	cores := runtime.GOMAXPROCS(0)
+	setDefault(&c.Engine, engineAuto)
+	setDefault(&c.FastThreads, cores+2)
+	setDefault(&c.Parallel, cores)
+	setDefault(&c.AuditEvery, 1000)
+	setDefault(&c.SegmentCacheBytes, 64*conf.MiB)
+	setDefault(&c.MaxTextBytes, 8*conf.MiB)
+	setDefault(&c.MaxReferenceTextBytes, 2*conf.MiB)
+	setDefault(&c.MaxRunBytes, 256*conf.KiB)
+	setDefault(&c.ReloadInterval, 5*time.Second)
+	setDefault(&c.Hub.Address, defaultHub)
+	setDefault(&c.Hub.Timeout, 10*time.Minute)
+	if c.Hub.CacheDir == "" {
+		if base, err := os.UserCacheDir(); err == nil {
+			c.Hub.CacheDir = filepath.Join(base, "kvmesh", "hub")
+		}
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate returns every fault, each with the path of its key.
+func (c *Config) Validate() error {
+	var faults conf.Faults
+	faults.Require(c.Engine == engineAuto || c.Engine == engineReference, "engine", "%q is neither auto nor reference",
+		c.Engine)
+	for _, n := range []struct {
+		path       string
+		value, min int64
+	}{
+		{"fast_threads", int64(c.FastThreads), 2}, {"parallel", int64(c.Parallel), 1},
+		{"audit_every", int64(c.AuditEvery), 0}, {"segment_cache_bytes", int64(c.SegmentCacheBytes), 0},
+		{"max_text_bytes", int64(c.MaxTextBytes), 1}, {"max_reference_text_bytes", int64(c.MaxReferenceTextBytes), 1},
+		{"max_run_bytes", int64(c.MaxRunBytes), 1024},
+	} {
+		faults.Require(n.value >= n.min, n.path, "%d is below %d", n.value, n.min)
+	}
+	faults.Require(c.ReloadInterval >= 0, "reload_interval", "%s is negative", c.ReloadInterval)
+	u, err := url.Parse(c.Hub.Address)
+	faults.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"), "hub.address",
+		"not an http or https address")
+	c.validateModels(&faults)
+	return faults.Err()
+}
+
+func (c *Config) validateModels(faults *conf.Faults) {
+	seen := map[string]bool{}
+	for i, m := range c.Models {
+		path := fmt.Sprintf("models[%d]", i)
+		faults.Require(m.Name != "", path+".name", "missing")
+		faults.Require(m.Name == "" || !seen[m.Name], path+".name", "%q is configured twice", m.Name)
+		seen[m.Name] = true
+		faults.Require((m.Path == "") != (m.Hub == ""), path, "set one of path and hub")
+		faults.Require(m.Hub == "" || c.Hub.CacheDir != "", "hub.cache_dir",
+			"missing, and the user's cache folder is unknown")
+	}
+}

@@ -1,0 +1,105 @@
+package registry_test
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/fixture"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/hf"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/registry"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/segment"
+)
+
+// expectation is what loading must find out about a tokenizer.
+var expectations = map[string]struct{ fast, segments bool }{
+	"qwen3": {true, true}, "gptoss": {true, true}, "deepseek_v3": {true, true}, "demo-model": {true, true}, "kimi": {true, true},
+	"bpe-old": {true, true}, "bpe-always": {false, true}, "bpe-first": {false, false}, "unigram": {false, false},
+	"wordpiece": {false, true}, "stripping": {true, true},
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}
+
+func digestIDs(ids []uint32) string {
+	data := make([]byte, 0, 4*len(ids))
+	for _, id := range ids {
+		data = binary.LittleEndian.AppendUint32(data, id)
+	}
+	return digest(data)
+}
+
+// open loads a tokenizer with both engines and a cache of its own.
+func open(t testing.TB, name string) *model.Model {
+	t.Helper()
+	threads := hf.NewThreads(4)
+	t.Cleanup(threads.Close)
+	def, err := definition.Read(fixture.Directory(t, name))
+	require.NoError(t, err)
+	native := &registry.Native{Threads: threads, Cache: segment.NewCache(16 << 20)}
+	m, err := native.Open(registry.Spec{Name: name}, def)
+	require.NoError(t, err)
+	t.Cleanup(m.Release)
+	return m
+}
+
+// TestGolden compares every way of encoding with Python: the reference, what the model uses (fast engine and segment
+// cache where they are proven), and the same again with a full cache; and decoding.
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	texts := fixture.Texts(t)
+	for _, name := range fixture.Tokenizers() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := open(t, name)
+			fast, why := m.Fast()
+			require.Equal(t, expectations[name].fast, fast, why)
+			segments, why := m.Segments()
+			require.Equal(t, expectations[name].segments, segments, why)
+			goldens := fixture.Goldens(t, name)
+			require.Len(t, goldens, len(texts))
+			compareIDs(t, "reference", m.EncodeReference, texts, goldens)
+			compareIDs(t, "as served", m.Encode, texts, goldens)
+			compareIDs(t, "as served again", m.Encode, texts, goldens)
+			compareText(t, m, texts, goldens)
+		})
+	}
+}
+
+type encoder func(dst []uint32, text []byte, addSpecial bool) ([]uint32, error)
+
+func compareIDs(t *testing.T, way string, encode encoder, texts [][]byte, goldens []fixture.Golden) {
+	t.Helper()
+	for i, golden := range goldens {
+		ids, err := encode(nil, texts[i], false)
+		require.NoError(t, err)
+		require.Equal(t, golden.Count, len(ids), "%s, text %d", way, i)
+		require.Equal(t, golden.Plain, digestIDs(ids), "%s, text %d", way, i)
+		ids, err = encode(nil, texts[i], true)
+		require.NoError(t, err)
+		require.Equal(t, golden.SpecialCount, len(ids), "%s, text %d", way, i)
+		require.Equal(t, golden.Special, digestIDs(ids), "%s, text %d with special tokens", way, i)
+	}
+	t.Logf("%s: ids of %d texts equal to Python's", way, len(goldens))
+}
+
+func compareText(t *testing.T, m *model.Model, texts [][]byte, goldens []fixture.Golden) {
+	t.Helper()
+	for i, golden := range goldens {
+		ids, err := m.Encode(nil, texts[i], false)
+		require.NoError(t, err)
+		text, err := m.Decode(nil, ids, false)
+		require.NoError(t, err)
+		require.Equal(t, golden.Text, digest(text), "text %d", i)
+		text, err = m.Decode(text[:0], ids, true)
+		require.NoError(t, err)
+		require.Equal(t, golden.Visible, digest(text), "text %d without special tokens", i)
+	}
+}
