@@ -51,6 +51,8 @@ func TestRoundTripKeepsEveryReason(t *testing.T) {
 			}
 			require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreUnexported(fault.Error{})))
 			require.NoError(t, errors.Unwrap(got), "no cause crosses RPC")
+			require.Empty(t, cmp.Diff(sent.Remote(), got, cmpopts.IgnoreUnexported(fault.Error{})))
+			require.NoError(t, errors.Unwrap(sent.Remote()))
 			require.NotContains(t, overRPC(t, sent).Error(), "secret cause")
 			require.Equal(t, r, fault.ReasonOf(got))
 			require.ErrorIs(t, got, fault.New(r, "another message"))

@@ -32,23 +32,30 @@ const maxTextBytes = 2048
 // GRPCStatus is the fault as it crosses RPC: code, message, ErrorInfo with reason and param, RetryInfo if there is a
 // time. The cause is left out, and for INTERNAL the message too.
 func (e *Error) GRPCStatus() *status.Status {
-	msg := bounded(e.Message)
-	if Code(e.Reason) == codes.Internal {
-		msg = internalText
-	}
-	info := &errdetails.ErrorInfo{Reason: Name(e.Reason), Domain: Domain}
-	if e.Param != "" {
-		info.Metadata = map[string]string{paramKey: bounded(e.Param)}
+	r := e.Remote()
+	info := &errdetails.ErrorInfo{Reason: Name(r.Reason), Domain: Domain}
+	if r.Param != "" {
+		info.Metadata = map[string]string{paramKey: r.Param}
 	}
 	details := []protoadapt.MessageV1{info}
-	if e.RetryAfter > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
+	if r.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
 	}
-	st := status.New(Code(e.Reason), msg)
+	st := status.New(Code(r.Reason), r.Message)
 	if with, err := st.WithDetails(details...); err == nil {
 		return with
 	}
 	return st
+}
+
+// Remote is the fault as the other side of an RPC knows it: without its cause, and for INTERNAL with the short text.
+// Transports that do not serialise use it so that callers see the same over each of them.
+func (e *Error) Remote() *Error {
+	msg := bounded(e.Message)
+	if Code(e.Reason) == codes.Internal {
+		msg = internalText
+	}
+	return &Error{Reason: e.Reason, Message: msg, Param: bounded(e.Param), RetryAfter: e.RetryAfter}
 }
 
 // bounded makes s fit for a proto string field: valid UTF-8 of at most maxTextBytes.

@@ -1,0 +1,66 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+)
+
+// Interceptor is a named step around every call of a server, in both shapes.
+type Interceptor struct {
+	// Name is unique in a server; it is what ordering tests and logs show.
+	Name string
+	// Unary wraps unary calls.
+	Unary grpc.UnaryServerInterceptor
+	// Stream wraps streaming calls.
+	Stream grpc.StreamServerInterceptor
+}
+
+// checkInterceptors refuses a list in which a step is missing for one shape or named twice: a limit that holds for
+// unary calls only would be a hole.
+func checkInterceptors(list []Interceptor) error {
+	seen := map[string]bool{}
+	for _, i := range list {
+		switch {
+		case i.Name == "" || seen[i.Name]:
+			return fmt.Errorf("interceptor name %q is empty or used twice", i.Name)
+		case i.Unary == nil || i.Stream == nil:
+			return fmt.Errorf("interceptor %q must wrap both unary and streaming calls", i.Name)
+		}
+		seen[i.Name] = true
+	}
+	return nil
+}
+
+// chainUnary makes one interceptor of many, the first outermost.
+func chainUnary(list []Interceptor) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+		return unaryStep(list, info, h)(ctx, req)
+	}
+}
+
+func unaryStep(list []Interceptor, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) grpc.UnaryHandler {
+	if len(list) == 0 {
+		return h
+	}
+	return func(ctx context.Context, req any) (any, error) {
+		return list[0].Unary(ctx, req, info, unaryStep(list[1:], info, h))
+	}
+}
+
+// chainStream is chainUnary for streams.
+func chainStream(list []Interceptor) grpc.StreamServerInterceptor {
+	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+		return streamStep(list, info, h)(srv, ss)
+	}
+}
+
+func streamStep(list []Interceptor, info *grpc.StreamServerInfo, h grpc.StreamHandler) grpc.StreamHandler {
+	if len(list) == 0 {
+		return h
+	}
+	return func(srv any, ss grpc.ServerStream) error {
+		return list[0].Stream(srv, ss, info, streamStep(list[1:], info, h))
+	}
+}

@@ -1,0 +1,69 @@
+package rpc
+
+import (
+	"reflect"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+)
+
+// copier makes shallow copies of messages. It remembers per message type which struct fields carry the message. The
+// bookkeeping fields of generated code (cached size, type info) stay out: they are written by readers of the source,
+// so copying them would be a data race.
+type copier struct{ plans sync.Map } // reflect.Type of the struct -> copyPlan
+
+// copyPlan lists a struct's message fields; deep is set for types whose fields are not exported (the opaque API).
+type copyPlan struct {
+	fields []int
+	deep   bool
+}
+
+// copy sets dst, a fresh message, to what src holds. Slices, maps and sub-messages are shared. Both have the same type.
+func (c *copier) copy(dst, src any) error {
+	to, from := reflect.ValueOf(dst), reflect.ValueOf(src)
+	out, okDst := dst.(proto.Message)
+	in, okSrc := src.(proto.Message)
+	if !okDst || !okSrc || from.IsNil() || to.IsNil() || from.Type() != to.Type() {
+		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: message of type %T where %T is due", src, dst)
+	}
+	to, from = to.Elem(), from.Elem()
+	plan := c.plan(to.Type())
+	if plan.deep {
+		proto.Reset(out)
+		proto.Merge(out, in)
+		return nil
+	}
+	for _, i := range plan.fields {
+		to.Field(i).Set(from.Field(i))
+	}
+	if unknown := in.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+		out.ProtoReflect().SetUnknown(unknown)
+	}
+	return nil
+}
+
+func (c *copier) plan(t reflect.Type) copyPlan {
+	if p, ok := c.plans.Load(t); ok {
+		return p.(copyPlan)
+	}
+	p := planOf(t)
+	c.plans.Store(t, p)
+	return p
+}
+
+// planOf knows the three unexported fields of open-struct messages; any other one means another layout.
+func planOf(t reflect.Type) copyPlan {
+	var p copyPlan
+	for i := range t.NumField() {
+		switch f := t.Field(i); {
+		case f.IsExported():
+			p.fields = append(p.fields, i)
+		case f.Name != "state" && f.Name != "sizeCache" && f.Name != "unknownFields":
+			p.deep = true
+		}
+	}
+	return p
+}

@@ -1,0 +1,118 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+)
+
+// healthPublisher polls readiness and publishes it as gRPC health, for the whole server ("") and each service. Clients
+// of tcp:// servers balance by it.
+type healthPublisher struct {
+	every time.Duration
+	log   *slog.Logger
+	ready func(context.Context) error
+	srv   *health.Server
+
+	mu      sync.Mutex // guards the fields below: start and stop may meet
+	cancel  context.CancelFunc
+	done    chan struct{}
+	stopped bool
+}
+
+func newHealthPublisher(every time.Duration, log *slog.Logger) *healthPublisher {
+	h := &healthPublisher{every: every, log: log, srv: health.NewServer()}
+	h.srv.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
+	return h
+}
+
+func (h *healthPublisher) register(r grpc.ServiceRegistrar) { healthv1.RegisterHealthServer(r, h.srv) }
+
+// start polls once before it returns, so that a ready server is never seen as unready, and goes on in a goroutine that
+// stop ends.
+func (h *healthPublisher) start(services []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped || h.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel, h.done = cancel, make(chan struct{})
+	last := h.poll(ctx, services, nil)
+	if h.ready == nil {
+		close(h.done)
+		return
+	}
+	go func() {
+		defer close(h.done)
+		tick := time.NewTicker(h.every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				last = h.poll(ctx, services, &last)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// poll asks once and publishes; it logs when the answer differs from the last one.
+func (h *healthPublisher) poll(ctx context.Context, services []string, last *string) string {
+	why := ""
+	if h.ready != nil {
+		ctx, cancel := context.WithTimeout(ctx, h.every)
+		defer cancel()
+		if err := h.ready(ctx); err != nil {
+			why = err.Error()
+		}
+	}
+	if ctx.Err() != nil { // stopping: shutdown has the last word
+		return why
+	}
+	st := healthv1.HealthCheckResponse_SERVING
+	if why != "" {
+		st = healthv1.HealthCheckResponse_NOT_SERVING
+	}
+	h.srv.SetServingStatus("", st)
+	for _, s := range services {
+		h.srv.SetServingStatus(s, st)
+	}
+	if last != nil && (*last == "") != (why == "") {
+		h.log.Info("readiness changed", "ready", why == "", "reason", why)
+	}
+	return why
+}
+
+// stop reports NOT_SERVING for good and ends the polling.
+func (h *healthPublisher) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	h.srv.Shutdown()
+	if h.cancel != nil {
+		h.cancel()
+		<-h.done
+	}
+}
+
+// HealthCheck asks the gRPC health of the server behind conn; nil means that it serves.
+func HealthCheck(ctx context.Context, conn grpc.ClientConnInterface) error {
+	resp, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
+	if err != nil {
+		return err
+	}
+	if resp.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		return fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server answers, but it is not ready")
+	}
+	return nil
+}

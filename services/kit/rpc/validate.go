@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+)
+
+// Validator checks messages against the protovalidate rules of their protos. One serves a whole process: it compiles a
+// message's rules when it first sees one.
+type Validator struct{ v protovalidate.Validator }
+
+// NewValidator makes a validator without compiled rules.
+func NewValidator() (*Validator, error) {
+	v, err := protovalidate.New()
+	if err != nil {
+		return nil, fmt.Errorf("make validator: %w", err)
+	}
+	return &Validator{v: v}, nil
+}
+
+// Check returns an INVALID_REQUEST fault for the first broken rule, with the field's path as its param. Values are not
+// quoted: a field may be prompt text.
+func (v *Validator) Check(m any) error {
+	msg, ok := m.(proto.Message)
+	if !ok {
+		return nil
+	}
+	err := v.v.Validate(msg, protovalidate.WithFailFast())
+	if err == nil {
+		return nil
+	}
+	var broken *protovalidate.ValidationError
+	if !errors.As(err, &broken) || len(broken.Violations) == 0 {
+		return fault.Wrap(faultv1.Reason_REASON_INTERNAL, err, "validate %T", m)
+	}
+	first := broken.Violations[0].Proto
+	path := protovalidate.FieldPathString(first.GetField())
+	text := first.GetMessage()
+	if text == "" {
+		text = "breaks the rule " + first.GetRuleId()
+	}
+	return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "%s: %s", path, text).WithParam(path)
+}
+
+// validateStep checks every message that a handler receives.
+func validateStep(v *Validator) Interceptor {
+	return Interceptor{
+		Name: stepValidate,
+		Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			if err := v.Check(req); err != nil {
+				return nil, err
+			}
+			return h(ctx, req)
+		},
+		Stream: func(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+			return h(srv, checkedStream{ss, v})
+		},
+	}
+}
+
+type checkedStream struct {
+	grpc.ServerStream
+	v *Validator
+}
+
+func (s checkedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return s.v.Check(m)
+}
