@@ -1,0 +1,192 @@
+// Package request reads the bodies of an OpenAI-compatible vLLM 0.32 server and refuses what it refuses, in its words:
+// first what pydantic says about types, then vLLM's own rules, then those of its sampling parameters.
+package request
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/pyjson"
+)
+
+// Error is an answer in OpenAI's error shape. Param "" is null on the wire.
+type Error struct {
+	Status  int
+	Type    string
+	Message string
+	Param   string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Bad makes a BadRequestError without a parameter.
+func Bad(format string, a ...any) *Error {
+	return &Error{Status: 400, Type: "BadRequestError", Message: fmt.Sprintf(format, a...)}
+}
+
+// badParam makes one that names its parameter and, unless value is nil, its value, as VLLMValidationError prints them.
+func badParam(param string, value any, format string, a ...any) *Error {
+	e := Bad(format, a...)
+	e.Param = param
+	e.Message += " (parameter=" + param
+	if value != nil {
+		e.Message += fmt.Sprintf(", value=%v", value)
+	}
+	e.Message += ")"
+	return e
+}
+
+// maxShown is how many validation errors vLLM lists before it counts the rest.
+const maxShown = 10
+
+// checker collects pydantic's complaints in the order of the fields.
+type checker struct {
+	lines []string
+	first string
+}
+
+// add records a complaint; ctx is the already formatted inside of its context, "" for none.
+func (c *checker) add(kind, loc, msg, input, ctx string) {
+	if len(c.lines) == 0 {
+		c.first = loc
+	}
+	line := "{'type': " + pyjson.Repr(kind) + ", 'loc': " + pyjson.Repr(loc) + ", 'msg': " + pyjson.Repr(msg) +
+		", 'input': " + pyjson.Repr(input)
+	if ctx != "" {
+		line += ", 'ctx': {" + ctx + "}"
+	}
+	c.lines = append(c.lines, line+"}")
+}
+
+// err is nil if there was no complaint.
+func (c *checker) err() *Error {
+	n := len(c.lines)
+	if n == 0 {
+		return nil
+	}
+	e := &Error{Status: 400, Type: "Bad Request", Param: c.first}
+	head := "1 validation error:"
+	if n > 1 {
+		head = strconv.Itoa(n) + " validation errors:"
+	}
+	shown := c.lines[:min(n, maxShown)]
+	e.Message = head + "\n  " + strings.Join(shown, "\n  ")
+	if n > maxShown {
+		e.Message += fmt.Sprintf("\n  ...and %d more errors", n-maxShown)
+	}
+	return e
+}
+
+func (c *checker) missing(loc string, in *pyjson.Value) {
+	c.add("missing", loc, "Field required", in.Describe(), "")
+}
+
+// integer reads pydantic's lax int: floats without fraction, digits in a string and booleans will do.
+func (c *checker) integer(v *pyjson.Value, loc string, def int64) int64 {
+	switch v.Kind {
+	case pyjson.Missing, pyjson.Null:
+		return def
+	case pyjson.Int:
+		return v.Int
+	case pyjson.Bool:
+		if v.Bool {
+			return 1
+		}
+		return 0
+	case pyjson.Float:
+		if v.Float == math.Trunc(v.Float) {
+			return int64(v.Float)
+		}
+		c.add("int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
+			v.Describe(), "")
+	case pyjson.String:
+		if n, err := strconv.ParseInt(strings.TrimSpace(v.Str), 10, 64); err == nil {
+			return n
+		}
+		c.add("int_parsing", loc, "Input should be a valid integer, unable to parse string as an integer",
+			v.Describe(), "")
+	default:
+		c.add("int_type", loc, "Input should be a valid integer", v.Describe(), "")
+	}
+	return def
+}
+
+func (c *checker) float(v *pyjson.Value, loc string, def float64) float64 {
+	switch v.Kind {
+	case pyjson.Missing, pyjson.Null:
+		return def
+	case pyjson.Int, pyjson.Float:
+		return v.Float
+	case pyjson.String:
+		if f, err := strconv.ParseFloat(strings.TrimSpace(v.Str), 64); err == nil {
+			return f
+		}
+		c.add("float_parsing", loc, "Input should be a valid number, unable to parse string as a number",
+			v.Describe(), "")
+	default:
+		c.add("float_type", loc, "Input should be a valid number", v.Describe(), "")
+	}
+	return def
+}
+
+func (c *checker) boolean(v *pyjson.Value, loc string, def bool) bool {
+	switch v.Kind {
+	case pyjson.Missing, pyjson.Null:
+		return def
+	case pyjson.Bool:
+		return v.Bool
+	case pyjson.Int, pyjson.String:
+		switch strings.ToLower(v.Describe()) {
+		case "1", "true", "t", "yes", "y", "on":
+			return true
+		case "0", "false", "f", "no", "n", "off":
+			return false
+		}
+		c.add("bool_parsing", loc, "Input should be a valid boolean, unable to interpret input", v.Describe(), "")
+	default:
+		c.add("bool_type", loc, "Input should be a valid boolean", v.Describe(), "")
+	}
+	return def
+}
+
+func (c *checker) text(v *pyjson.Value, loc string) string {
+	if v.IsNull() {
+		return ""
+	}
+	if v.Kind != pyjson.String {
+		c.add("string_type", loc, "Input should be a valid string", v.Describe(), "")
+	}
+	return v.Str
+}
+
+// list complains of anything but a list; null is the empty list.
+func (c *checker) list(v *pyjson.Value, loc string) bool {
+	if v.IsNull() || v.Kind == pyjson.List {
+		return true
+	}
+	c.add("list_type", loc, "Input should be a valid list", v.Describe(), "")
+	return false
+}
+
+// ids reads a list of token ids.
+func (c *checker) ids(v *pyjson.Value, loc string) []uint32 {
+	if !c.list(v, loc) {
+		return nil
+	}
+	out := make([]uint32, 0, v.Len())
+	for i := range v.Len() {
+		item := v.At(i)
+		out = append(out, clip(c.integer(&item, loc+"."+strconv.Itoa(i), 0)))
+	}
+	return out
+}
+
+// clip maps what is no token id to one that no vocabulary has.
+func clip(n int64) uint32 {
+	if n < 0 || n > math.MaxUint32 {
+		return math.MaxUint32
+	}
+	return uint32(n)
+}
