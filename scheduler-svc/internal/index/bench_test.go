@@ -1,0 +1,241 @@
+package index
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// benchBlocks is the length of a conversation in the benchmarks: 8,192 tokens.
+const benchBlocks = 512
+
+// fleet fills an index and its naive rival with chains of benchBlocks units, each held by two of the streams.
+type fleet struct {
+	chains  [][]uint64
+	index   *Index
+	streams []*Stream
+	naive   map[uint64]map[uint16]struct{}
+}
+
+func newFleet(units, workers int, withNaive bool) *fleet {
+	r := rand.New(rand.NewPCG(uint64(units), 1))
+	f := &fleet{index: New(Config{MaxUnits: units * 2})}
+	for range workers {
+		f.streams = append(f.streams, f.index.Open())
+	}
+	if withNaive {
+		f.naive = map[uint64]map[uint16]struct{}{}
+	}
+	for n := 0; n < units; n += benchBlocks {
+		chain := randomUnits(r, benchBlocks)
+		f.chains = append(f.chains, chain)
+		for _, w := range []int{r.IntN(workers), r.IntN(workers)} {
+			f.hold(w, chain)
+		}
+	}
+	return f
+}
+
+func (f *fleet) hold(worker int, chain []uint64) {
+	f.streams[worker].Add(Device, chain)
+	if f.naive == nil {
+		return
+	}
+	for _, u := range chain {
+		if f.naive[u] == nil {
+			f.naive[u] = map[uint16]struct{}{}
+		}
+		f.naive[u][uint16(worker)] = struct{}{}
+	}
+}
+
+// naiveWalk is the rival's shape: one map of sets, the set of candidates narrowed unit by unit.
+func (f *fleet) naiveWalk(chain []uint64) map[uint16]int {
+	hits := map[uint16]int{}
+	for i, u := range chain {
+		found := false
+		for w := range f.naive[u] {
+			if hits[w] == i {
+				hits[w]++
+				found = true
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return hits
+}
+
+func sizes() []int { return []int{100_000, 1_000_000, 8_000_000} }
+
+func BenchmarkWalk(b *testing.B) {
+	for _, units := range sizes() {
+		f := newFleet(units, 16, false)
+		runtime.GC()
+		b.Run(fmt.Sprintf("arm=index/units=%d", units), func(b *testing.B) {
+			var w Walk
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				f.index.Walk(f.chains[i%len(f.chains)], &w)
+				i += 7919
+			}
+			perUnit(b, benchBlocks)
+		})
+	}
+}
+
+func BenchmarkWalkNaive(b *testing.B) {
+	for _, units := range sizes() {
+		f := newFleet(units, 16, true)
+		runtime.GC()
+		b.Run(fmt.Sprintf("arm=naive/units=%d", units), func(b *testing.B) {
+			i := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				f.naiveWalk(f.chains[i%len(f.chains)])
+				i += 7919
+			}
+			perUnit(b, benchBlocks)
+		})
+	}
+}
+
+// BenchmarkWalkBesideWriter walks 8M units while one goroutine adds and removes chains without pause.
+func BenchmarkWalkBesideWriter(b *testing.B) {
+	f := newFleet(8_000_000, 16, false)
+	extra := f.index.Open()
+	chains := make([][]uint64, 256)
+	r := rand.New(rand.NewPCG(3, 3))
+	for i := range chains {
+		chains[i] = randomUnits(r, benchBlocks)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				extra.Add(Device, chains[n%256])
+				extra.Remove(Device, chains[(n+128)%256])
+			}
+		}
+	}()
+	var w Walk
+	i := 0
+	for b.Loop() {
+		f.index.Walk(f.chains[i%len(f.chains)], &w)
+		i += 7919
+	}
+	perUnit(b, benchBlocks)
+	close(stop)
+	<-stopped
+}
+
+// BenchmarkWideWalk is 3,750 units held by 96 workers each, and 1,000 by 24: all share a prompt.
+func BenchmarkWideWalk(b *testing.B) {
+	for _, row := range []struct{ units, workers int }{{3750, 96}, {1000, 24}, {3750, 1024}} {
+		f := &fleet{index: New(Config{}), naive: map[uint64]map[uint16]struct{}{}}
+		for range row.workers {
+			f.streams = append(f.streams, f.index.Open())
+		}
+		chain := randomUnits(rand.New(rand.NewPCG(1, 1)), row.units)
+		for w := range row.workers {
+			f.hold(w, chain)
+		}
+		b.Run(fmt.Sprintf("arm=index/units=%d/workers=%d", row.units, row.workers), func(b *testing.B) {
+			var w Walk
+			b.ReportAllocs()
+			for b.Loop() {
+				f.index.Walk(chain, &w)
+			}
+			perUnit(b, row.units)
+		})
+		b.Run(fmt.Sprintf("arm=naive/units=%d/workers=%d", row.units, row.workers), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f.naiveWalk(chain)
+			}
+			perUnit(b, row.units)
+		})
+	}
+}
+
+// BenchmarkAdd adds and removes chains in an index of 1M and 8M units: one operation is one unit stored and removed.
+func BenchmarkAdd(b *testing.B) {
+	for _, units := range sizes() {
+		f := newFleet(units, 16, false)
+		s := f.index.Open()
+		r := rand.New(rand.NewPCG(3, 3))
+		chains := make([][]uint64, 512)
+		for i := range chains {
+			chains[i] = randomUnits(r, benchBlocks)
+		}
+		b.Run(fmt.Sprintf("units=%d", units), func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				s.Add(Device, chains[n%512])
+				s.Remove(Device, chains[(n+256)%512])
+				n++
+			}
+			perUnit(b, 2*benchBlocks)
+		})
+	}
+}
+
+// BenchmarkDrop removes a worker of 400k units from an index of 8M: leaving the
+// walks is the drop alone, microseconds; the sweep frees the memory.
+func BenchmarkDrop(b *testing.B) {
+	f := newFleet(8_000_000, 16, false)
+	s := f.index.Open()
+	units := randomUnits(rand.New(rand.NewPCG(9, 9)), 400_000)
+	b.Run("drop+sweep", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			s.Add(Device, units)
+			b.StartTimer()
+			s.Drop()
+			f.index.Sweep()
+		}
+	})
+	b.Run("reload", func(b *testing.B) {
+		for b.Loop() {
+			load := s.Replace()
+			load.Add(Device, units)
+			load.Commit()
+			b.StopTimer()
+			f.index.Sweep()
+			b.StartTimer()
+		}
+	})
+}
+
+// BenchmarkMemory reports bytes per unit held by two workers, tables and sets, and by the heap.
+func BenchmarkMemory(b *testing.B) {
+	for _, units := range sizes() {
+		b.Run(fmt.Sprintf("units=%d", units), func(b *testing.B) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			f := newFleet(units, 16, false)
+			held := f.index.Stats()
+			f.chains = nil
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			for b.Loop() {
+			}
+			b.ReportMetric(float64(held.Bytes)/float64(held.Units), "table-B/unit")
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(held.Units), "heap-B/unit")
+			runtime.KeepAlive(f)
+		})
+	}
+}
+
+func perUnit(b *testing.B, units int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(units), "ns/unit")
+}

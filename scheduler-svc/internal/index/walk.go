@@ -1,0 +1,181 @@
+package index
+
+import "slices"
+
+// Hit is what one stream holds of a prompt.
+type Hit struct {
+	Units int // longest held prefix
+	Slow  int // of these, units that no faster tier than Host has
+}
+
+type reach struct{ units, fast uint32 }
+
+// Walk is the result of one pass over a prompt. Reuse it: a walk allocates only when the number of streams has grown.
+type Walk struct {
+	reach []reach
+	held  int
+	words [touched]word
+	keys  [touched]uint64
+	vers  [touched]uint64
+}
+
+// Hit returns the stream's hit; number is Stream.Number.
+func (w *Walk) Hit(number int) Hit {
+	if number >= len(w.reach) {
+		return Hit{}
+	}
+	r := w.reach[number]
+	return Hit{Units: int(r.units), Slow: int(r.units - min(r.units, r.fast))}
+}
+
+// Held is the number of leading units that some stream holds together with all units before them.
+func (w *Walk) Held() int { return w.held }
+
+// walkAttempts bounds the repetitions of a walk across reused ids. A repetition needs a stream that ended, a whole sweep
+// and a new stream within the microseconds of a walk.
+const walkAttempts = 4
+
+// Walk finds the longest held prefix of the units for every stream in one pass, which ends at the first unit where no
+// stream goes on. Units are chained, so order matters and gaps do not count.
+func (x *Index) Walk(units []uint64, w *Walk) {
+	for range walkAttempts {
+		seen := x.reused.Load()
+		x.walk(units, w)
+		if x.reused.Load() == seen {
+			return
+		}
+	}
+	x.mu.Lock() // no id changes hands while this is held
+	defer x.mu.Unlock()
+	x.walk(units, w)
+}
+
+func (x *Index) walk(units []uint64, w *Walk) {
+	streams := int(x.opened.Load())
+	w.reach = slices.Grow(w.reach[:0], streams)[:streams]
+	clear(w.reach)
+	w.held = 0
+	for at := 0; at < len(units); at += touched {
+		part := units[at:min(at+touched, len(units))]
+		x.fetch(part, w)
+		for i := 0; i < len(part); {
+			run := 1
+			for i+run < len(part) && w.words[i+run] == w.words[i] {
+				run++
+			}
+			st := step{at: uint32(at + i), run: uint32(run)}
+			if !x.extend(w, st, w.words[i]) && !x.extendStale(w, st, part[i:i+run]) {
+				return
+			}
+			i += run
+			w.held = at + i
+		}
+	}
+}
+
+// fetch reads the words of up to touched units. The first loop only loads, so that its misses overlap.
+func (x *Index) fetch(units []uint64, w *Walk) {
+	for i, u := range units {
+		s := x.shardOf(u)
+		w.vers[i] = s.version.Load()
+		t := s.table.Load()
+		w.words[i], w.keys[i] = t.get(t.home(u * fibonacci))
+	}
+	for i, u := range units {
+		s := x.shardOf(u)
+		if v := w.vers[i]; v&1 == 0 && s.version.Load() == v && (w.words[i] == 0 || w.keys[i] == u) {
+			continue
+		}
+		w.words[i] = s.read(u)
+	}
+}
+
+// step is a run of units with one word.
+type step struct{ at, run uint32 }
+
+// extend lengthens the reach of the streams that hold the step's units and everything before, and reports whether
+// there is any.
+func (x *Index) extend(w *Walk, st step, holders word) bool {
+	found := false
+	if !holders.isSet() {
+		for i := range holders.count() {
+			found = x.extendOne(w, st, holders.id(i)) || found
+		}
+		return found
+	}
+	set := x.sets.load(holders)
+	if set == nil {
+		return false
+	}
+	for _, id := range set.ids {
+		found = x.extendOne(w, st, id) || found
+	}
+	return found
+}
+
+func (x *Index) extendOne(w *Walk, st step, id uint16) bool {
+	m := x.meta[id].Load()
+	if m&metaHidden != 0 {
+		return false
+	}
+	number := metaStream(m)
+	if number >= len(w.reach) {
+		return false
+	}
+	r, end := &w.reach[number], st.at+st.run
+	if r.units == st.at {
+		r.units = end
+	}
+	if r.units != end {
+		return false
+	}
+	if metaTier(m) == Device {
+		r.fast += st.run
+	}
+	return true
+}
+
+// extendStale repeats a step that found nobody because its shared set was dissolved between fetch and use. It reads unit
+// by unit under the shards' locks and stops where nobody goes on.
+func (x *Index) extendStale(w *Walk, st step, units []uint64) bool {
+	if first := w.words[int(st.at)%touched]; !first.isSet() || x.sets.load(first) != nil {
+		return false
+	}
+	for i, u := range units {
+		one := step{at: st.at + uint32(i), run: 1}
+		found := false
+		for _, id := range x.holders(u) {
+			found = x.extendOne(w, one, id) || found
+		}
+		if !found {
+			return false
+		}
+		w.held = int(one.at) + 1
+	}
+	return true
+}
+
+// holders reads a unit's holder ids under the shard's lock.
+func (x *Index) holders(unit uint64) []uint16 {
+	s := x.shardOf(unit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, w := s.table.Load().find(unit)
+	return w.appendIDs(nil, x.sets)
+}
+
+// has reports whether id is among the holders of the unit whose word w was read without a lock.
+func (x *Index) has(w word, id uint16, unit uint64) bool {
+	if !w.isSet() {
+		return w.indexInline(id) != notAtIndex
+	}
+	if set := x.sets.load(w); set != nil {
+		return contains(set.ids, id)
+	}
+	return contains(x.holders(unit), id)
+}
+
+func contains(ids []uint16, id uint16) bool {
+	_, ok := slices.BinarySearch(ids, id)
+	return ok
+}
