@@ -37,7 +37,7 @@ type entry struct {
 func newCatalog(cfg Config, now func() time.Time, log *slog.Logger) *catalog {
 	c := &catalog{cfg: cfg, now: now, log: log, byID: map[string]entry{}, stamp: map[string]string{}}
 	for _, m := range cfg.Models {
-		c.byID[m.ID] = entry{state: templatev1.ModelState_MODEL_STATE_LOADING}
+		c.byID[m.Name] = entry{state: templatev1.ModelState_MODEL_STATE_LOADING}
 	}
 	return c
 }
@@ -54,7 +54,7 @@ func (c *catalog) get(id string) (entry, bool) {
 func (c *catalog) ids() []string {
 	out := make([]string, 0, len(c.cfg.Models))
 	for _, m := range c.cfg.Models {
-		out = append(out, m.ID)
+		out = append(out, m.Name)
 	}
 	sort.Strings(out)
 	return out
@@ -93,19 +93,19 @@ func (c *catalog) run(ctx context.Context) {
 func (c *catalog) refresh() {
 	for _, m := range c.cfg.Models {
 		stamp := fingerprint(m)
-		if c.stamp[m.ID] == stamp {
+		if c.stamp[m.Name] == stamp {
 			continue
 		}
-		c.stamp[m.ID] = stamp
+		c.stamp[m.Name] = stamp
 		e := c.load(m)
 		c.mu.Lock()
-		old := c.byID[m.ID]
+		old := c.byID[m.Name]
 		keep := old.model != nil && e.model == nil
 		if !keep {
-			c.byID[m.ID] = e
+			c.byID[m.Name] = e
 		}
 		c.mu.Unlock()
-		c.log.Info("template model", "model", m.ID, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+		c.log.Info("template model", "model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
 	}
 }
 
@@ -117,7 +117,7 @@ func (c *catalog) load(m ModelConfig) entry {
 	files := &modelfile.Files{}
 	if m.Path != "" {
 		var err error
-		if files, err = modelfile.Load(m.Path, m.ID); err != nil {
+		if files, err = modelfile.Load(m.Path, m.Name); err != nil {
 			return failed(err)
 		}
 	}
@@ -151,7 +151,7 @@ func (c *catalog) options(m ModelConfig) (chat.Options, error) {
 	}
 	kwargs, err := jinja.FromJSON([]byte(m.DefaultKwargs))
 	if err != nil || kwargs.Kind() != value.KindDict {
-		return opts, fmt.Errorf("default_kwargs of %q must be a JSON object", m.ID)
+		return opts, fmt.Errorf("default_kwargs of %q must be a JSON object", m.Name)
 	}
 	opts.DefaultKwargs = kwargs
 	return opts, nil
@@ -182,7 +182,7 @@ func specialVars(files *modelfile.Files) []jinja.Var {
 
 // fingerprint changes when one of a model's files does: name, size and time of each.
 func fingerprint(m ModelConfig) string {
-	dir, err := modelfile.Resolve(m.Path, m.ID)
+	dir, err := modelfile.Resolve(m.Path, m.Name)
 	if err != nil {
 		dir = m.Path
 	}

@@ -1,10 +1,10 @@
 package templatesvc
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/kvmesh/kvmesh/services/kit/conf"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 )
 
@@ -24,8 +24,8 @@ type Config struct {
 
 // ModelConfig is one model, with the settings its workers were started with.
 type ModelConfig struct {
-	// ID is the name that requests use.
-	ID string `yaml:"id" doc:"Model name as the workers serve it."`
+	// Name is the model id that requests use.
+	Name string `yaml:"name" doc:"Model id as the workers serve it."`
 	// Path is a model folder or a Hugging Face cache folder.
 	Path string `yaml:"path" doc:"Model folder in Hugging Face layout, or a cache folder."`
 	// ChatTemplate is the worker's --chat-template: a file.
@@ -66,33 +66,26 @@ func (c *Config) SetDefaults() {
 
 // Validate reports every fault at once, each with its path.
 func (c *Config) Validate() error {
-	var faults []error
+	var faults conf.Faults
 	seen := map[string]bool{}
 	for i, m := range c.Models {
 		at := fmt.Sprintf("models[%d]", i)
-		if m.ID == "" {
-			faults = append(faults, fmt.Errorf("%s.id: must not be empty", at))
-		}
-		if m.Path == "" && m.ChatTemplate == "" {
-			faults = append(faults, fmt.Errorf("%s.path: must name a model folder", at))
-		}
-		if seen[m.ID] {
-			faults = append(faults, fmt.Errorf("%s.id: %q is there twice", at, m.ID))
-		}
-		seen[m.ID] = true
+		faults.Require(m.Name != "", at+".name", "must not be empty")
+		faults.Require(m.Path != "" || m.ChatTemplate != "", at+".path", "must name a model folder")
+		faults.Require(!seen[m.Name], at+".name", "%q is there twice", m.Name)
+		seen[m.Name] = true
 		switch m.ContentFormat {
 		case "", "auto", jinja.FormatString, jinja.FormatOpenAI:
 		default:
-			faults = append(faults, fmt.Errorf("%s.content_format: %q is none of auto, string, openai", at, m.ContentFormat))
+			faults.Add(at+".content_format", "%q is none of auto, string, openai", m.ContentFormat)
 		}
 	}
-	if c.RenderTimeout < 0 {
-		faults = append(faults, errors.New("render_timeout: must not be negative"))
-	}
+	faults.Require(c.RenderTimeout > 0, "render_timeout", "must be positive")
+	faults.Require(c.ReloadInterval >= 0, "reload_interval", "must not be negative")
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
-		faults = append(faults, fmt.Errorf("time_zone: %w", err))
+		faults.Add("time_zone", "%v", err)
 	}
-	return errors.Join(faults...)
+	return faults.Err()
 }
 
 // limits gives the engine's limits.

@@ -32,13 +32,10 @@ type Files struct {
 	Unsupported string
 }
 
-// SpecialNames are the names of special tokens that transformers hands to templates.
-var specialNames = [...]string{
-	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
-}
-
 // SpecialNames lists the names of special tokens that transformers hands to templates.
-func SpecialNames() []string { return specialNames[:] }
+func SpecialNames() []string {
+	return []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
+}
 
 // Load reads the folder of a model. model is its id, used to find it in a cache root.
 func Load(path, model string) (*Files, error) {
@@ -126,7 +123,7 @@ func (f *Files) special(dir string, config tokenizerConfig) error {
 	if err := readJSON(path, &fallback); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, name := range specialNames {
+	for _, name := range SpecialNames() {
 		for _, source := range []map[string]json.RawMessage{config.Extra, fallback} {
 			if text, ok := tokenText(source[name]); ok {
 				f.SpecialTokens[name] = text

@@ -7,14 +7,21 @@ import (
 	"path/filepath"
 )
 
-// notJinja maps what a config.json names to the prompt format that vLLM 0.32 uses for it instead of Jinja.
-var notJinja = map[string]string{
-	"gpt_oss":                "gpt-oss models use the Harmony format",
-	"GptOssForCausalLM":      "gpt-oss models use the Harmony format",
-	"DeepseekV32ForCausalLM": "vLLM renders DeepSeek V3.2 with its own code (tokenizer mode deepseek_v32)",
-	"DeepseekV4ForCausalLM":  "vLLM renders DeepSeek V4 with its own code (tokenizer mode deepseek_v4)",
-	"KimiK3ForCausalLM":      "vLLM renders Kimi K3 with its own code (tokenizer mode kimi_k3)",
-	"InklingForCausalLM":     "vLLM renders Inkling with its own code (tokenizer mode inkling)",
+// notJinja says which prompt format vLLM 0.32 uses instead of Jinja for a model type or architecture of config.json.
+func notJinja(name string) string {
+	switch name {
+	case "gpt_oss", "GptOssForCausalLM":
+		return "gpt-oss models use the Harmony format"
+	case "DeepseekV32ForCausalLM":
+		return "vLLM renders DeepSeek V3.2 with its own code (tokenizer mode deepseek_v32)"
+	case "DeepseekV4ForCausalLM":
+		return "vLLM renders DeepSeek V4 with its own code (tokenizer mode deepseek_v4)"
+	case "KimiK3ForCausalLM":
+		return "vLLM renders Kimi K3 with its own code (tokenizer mode kimi_k3)"
+	case "InklingForCausalLM":
+		return "vLLM renders Inkling with its own code (tokenizer mode inkling)"
+	}
+	return ""
 }
 
 // unsupported says why a folder's model does not use a Jinja template, or nothing.
@@ -38,7 +45,7 @@ func unsupported(dir string) (string, error) {
 		return "", err
 	}
 	for _, name := range append([]string{config.ModelType}, config.Architectures...) {
-		if why, ok := notJinja[name]; ok {
+		if why := notJinja(name); why != "" {
 			return why, nil
 		}
 	}
