@@ -15,7 +15,9 @@ import (
 const waitLimit = 30 * time.Second
 
 // Leak runs a package's tests and fails when goroutines are left. Use it as TestMain's body.
-func Leak(m *testing.M, opts ...goleak.Option) { goleak.VerifyTestMain(m, append(LeakOptions(), opts...)...) }
+func Leak(m *testing.M, opts ...goleak.Option) {
+	goleak.VerifyTestMain(m, append(LeakOptions(), opts...)...)
+}
 
 // LeakOptions are the exceptions that hold for all packages: goroutines that libraries start once per process and never
 // end.

@@ -33,6 +33,60 @@ func checkInterceptors(list []Interceptor) error {
 	return nil
 }
 
+// core is the built-in steps as one interceptor. A call walks them with one small allocation in all, where a chain of
+// ordinary interceptors needs two closures for each.
+type core struct{ steps []around }
+
+// around is a built-in step: it runs c.next, once at most, with its own or another context.
+type around func(ctx context.Context, c *call) error
+
+// call is one call's way through the steps.
+type call struct {
+	method string
+	steps  []around
+	run    func(context.Context) error
+}
+
+// next runs the steps that are left and then the handler.
+func (c *call) next(ctx context.Context) error {
+	if len(c.steps) == 0 {
+		return c.run(ctx)
+	}
+	first := c.steps[0]
+	c.steps = c.steps[1:]
+	return first(ctx, c)
+}
+
+func (k core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+	var resp any
+	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
+		var err error
+		resp, err = h(ctx, req)
+		return err
+	}}
+	err := c.next(ctx)
+	return resp, err
+}
+
+func (k core) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+	outer := ss.Context()
+	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
+		if ctx != outer {
+			return h(srv, streamContext{ss, ctx})
+		}
+		return h(srv, ss)
+	}}
+	return c.next(outer)
+}
+
+// streamContext is a stream with another context.
+type streamContext struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // grpc.ServerStream hands out its context
+}
+
+func (s streamContext) Context() context.Context { return s.ctx }
+
 // chainUnary makes one interceptor of many, the first outermost.
 func chainUnary(list []Interceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {

@@ -20,13 +20,19 @@ type endpoint struct {
 	unary   grpc.UnaryServerInterceptor
 	stream  grpc.StreamServerInterceptor
 
-	hard     context.Context // ends when running calls must
-	hardStop context.CancelFunc
-
 	mu       sync.Mutex
-	running  int
+	running  map[*memCall]struct{}
 	draining bool
+	stopped  bool          // running calls were cancelled
 	idle     chan struct{} // closed when draining and nothing runs
+}
+
+// memCall is one running call. ctx is the handler's; what the caller owes is end.
+type memCall struct {
+	memTransport
+	caller context.Context
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 // memMethod is one method of one registered service; exactly one of unary and stream is set.
@@ -43,10 +49,10 @@ func (memAddr) Network() string  { return SchemeMem }
 func (a memAddr) String() string { return SchemeMem + "://" + string(a) }
 
 func newEndpoint(name string, list []Interceptor) *endpoint {
-	e := &endpoint{addr: memAddr(name), methods: map[string]memMethod{}, idle: make(chan struct{})}
+	e := &endpoint{addr: memAddr(name), methods: map[string]memMethod{}}
+	e.running, e.idle = map[*memCall]struct{}{}, make(chan struct{})
 	e.peer = &peer.Peer{Addr: e.addr, LocalAddr: e.addr}
 	e.unary, e.stream = chainUnary(list), chainStream(list)
-	e.hard, e.hardStop = context.WithCancel(context.Background())
 	return e
 }
 
@@ -61,22 +67,32 @@ func (e *endpoint) register(desc *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// begin admits a call, or refuses it while the server stops. Each admitted call calls end once.
-func (e *endpoint) begin() error {
+// begin admits a call, or refuses it while the server stops. Each admitted call is ended once. The handler's context has
+// the caller's deadline and cancellation, a peer, the incoming metadata and nothing else.
+func (e *endpoint) begin(caller context.Context, method string, md metadata.MD) (*memCall, error) {
+	c := &memCall{memTransport: memTransport{method: method}, caller: caller}
+	c.ctx, c.cancel = context.WithCancel(valueless{caller})
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.draining {
-		return fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server at %s is stopping", e.addr)
+	draining := e.draining
+	if !draining {
+		e.running[c] = struct{}{}
 	}
-	e.running++
-	return nil
+	e.mu.Unlock()
+	if draining {
+		c.cancel()
+		return nil, fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server at %s is stopping", e.addr)
+	}
+	c.ctx = metadata.NewIncomingContext(peer.NewContext(c.ctx, e.peer), md)
+	c.ctx = grpc.NewContextWithServerTransportStream(c.ctx, &c.memTransport)
+	return c, nil
 }
 
-func (e *endpoint) end() {
+func (e *endpoint) end(c *memCall) {
+	c.cancel()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running--
-	if e.draining && e.running == 0 {
+	delete(e.running, c)
+	if e.draining && len(e.running) == 0 {
 		close(e.idle)
 	}
 }
@@ -86,44 +102,52 @@ func (e *endpoint) drain() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.draining = true
-	if e.running == 0 {
+	if len(e.running) == 0 {
 		close(e.idle)
 	}
 	return e.idle
 }
 
-// calleeContext makes the handler's context: deadline and cancellation of the caller's, ended by the server's hard stop
-// too, with a peer, the incoming metadata and nothing else. The cancel function must be called.
-func (e *endpoint) calleeContext(
-	caller context.Context, md metadata.MD, sts grpc.ServerTransportStream,
-) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(valueless{caller})
-	stop := context.AfterFunc(e.hard, cancel)
-	ctx = peer.NewContext(ctx, e.peer)
-	ctx = metadata.NewIncomingContext(ctx, md)
-	return grpc.NewContextWithServerTransportStream(ctx, sts), func() {
-		stop()
-		cancel()
+// cancelAll ends the contexts of running calls.
+func (e *endpoint) cancelAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+	for c := range e.running {
+		c.cancel()
 	}
+}
+
+func (e *endpoint) wasStopped() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopped
 }
 
 // result is a call's error as its caller sees it. A handler that the server's hard stop cancelled reports CANCELLED; its
 // caller, who did not cancel, learns that the server is gone, as over a wire.
-func (e *endpoint) result(caller context.Context, err error) error {
+func (e *endpoint) result(c *memCall, err error) error {
 	if err == nil {
 		return nil
 	}
 	f := fault.From(err).Remote()
-	if f.Reason == faultv1.Reason_REASON_CANCELLED && e.hard.Err() != nil && caller.Err() == nil {
+	if f.Reason == faultv1.Reason_REASON_CANCELLED && c.caller.Err() == nil && e.wasStopped() {
 		return fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server at %s stopped", e.addr)
 	}
 	return f
 }
 
-// valueless is a context without its values. It offers AfterFunc so that contexts made from it do not each need a
-// goroutine to watch it.
+// valueless is a context without its values. It offers AfterFunc so that contexts made from it need no goroutine each
+// to watch it.
 type valueless struct{ context.Context }
 
-func (valueless) Value(any) any { return nil }
+// Value answers one kind of key: package context looks for its own cancelable ancestor under a pointer to int, and a
+// context that finds it joins it directly, which is cheaper than AfterFunc. No value of a caller has such a key.
+func (v valueless) Value(key any) any {
+	if _, ancestor := key.(*int); ancestor {
+		return v.Context.Value(key)
+	}
+	return nil
+}
 
 func (v valueless) AfterFunc(f func()) func() bool { return context.AfterFunc(v.Context, f) }

@@ -35,48 +35,47 @@ type unaryCall struct {
 	opts        []grpc.CallOption
 }
 
-func (c *memConn) invoke(ctx context.Context, call unaryCall) error {
+func (c *memConn) invoke(ctx context.Context, u unaryCall) error {
 	ctx, cancel := c.prep.deadline(ctx)
 	defer cancel()
-	ep, m, err := c.open(ctx, call.method)
+	ep, m, call, err := c.open(ctx, u.method)
 	if err != nil {
 		return err
 	}
-	defer ep.end()
+	defer ep.end(call)
 	if m.unary == nil {
-		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: %s is not unary", call.method)
+		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: %s is not unary", u.method)
 	}
-	sts := &memTransport{method: call.method}
-	callee, done := ep.calleeContext(ctx, c.prep.metadata(ctx), sts)
-	defer done()
-	resp, err := m.unary.Handler(m.impl, callee, func(in any) error { return c.copier.copy(in, call.args) }, ep.unary)
-	sts.finish(call.opts, ep.peer)
+	resp, err := m.unary.Handler(m.impl, call.ctx, func(in any) error { return c.copier.copy(in, u.args) }, ep.unary)
+	call.finish(u.opts, ep.peer)
 	if err == nil {
-		err = c.copier.copy(call.reply, resp)
+		err = c.copier.copy(u.reply, resp)
 	}
-	return ep.result(ctx, err)
+	return ep.result(call, err)
 }
 
-// open finds the server and the method and admits the call; the caller owes ep.end().
-func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod, error) {
+// open finds the server and the method and admits the call; the caller owes ep.end(call).
+func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod, *memCall, error) {
+	md := c.prep.metadata(ctx)
 	for {
 		if c.closed.Load() {
-			return nil, memMethod{}, fault.New(faultv1.Reason_REASON_CANCELLED, "the connection is closed")
+			return nil, memMethod{}, nil, fault.New(faultv1.Reason_REASON_CANCELLED, "the connection is closed")
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, memMethod{}, fault.From(err).Remote()
+			return nil, memMethod{}, nil, fault.From(err).Remote()
 		}
 		ep, err := c.slot.endpoint(ctx, c.wait)
 		if err != nil {
-			return nil, memMethod{}, err
+			return nil, memMethod{}, nil, err
 		}
 		m, ok := ep.methods[method]
 		if !ok {
-			return nil, m, fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "unknown method %s at %s", method, ep.addr)
+			return nil, m, nil, fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "unknown method %s at %s", method, ep.addr)
 		}
 		// A server leaves its name before it drains: the next round of a waiting call waits for its successor.
-		if err := ep.begin(); err == nil || !c.wait {
-			return ep, m, err
+		call, err := ep.begin(ctx, method, md)
+		if err == nil || !c.wait {
+			return ep, m, call, err
 		}
 	}
 }

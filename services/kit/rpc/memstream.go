@@ -18,10 +18,8 @@ const streamQueue = 16
 
 // memStream is what the two ends of a stream share.
 type memStream struct {
-	memTransport
+	*memCall
 	copier *copier
-	client context.Context // the caller's, ended by the handler's return only through done
-	callee context.Context
 
 	toServer chan any // closed by CloseSend
 	toClient chan any // closed by the handler's goroutine when it is over, after err is set
@@ -34,39 +32,35 @@ type memStream struct {
 func (c *memConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	ep, m, err := c.open(ctx, method)
+	ep, m, call, err := c.open(ctx, method)
 	if err != nil {
 		onFinish(opts, err)
 		return nil, err
 	}
 	if m.stream == nil {
-		ep.end()
+		ep.end(call)
 		return nil, fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: %s is not a stream", method)
 	}
 	s := &memStream{
-		memTransport: memTransport{method: method},
-		copier:       &c.copier,
-		client:       ctx,
-		toServer:     make(chan any, streamQueue),
-		toClient:     make(chan any, streamQueue),
-		headers:      make(chan struct{}),
+		memCall:  call,
+		copier:   &c.copier,
+		toServer: make(chan any, streamQueue),
+		toClient: make(chan any, streamQueue),
+		headers:  make(chan struct{}),
 	}
 	s.onSent = func() { close(s.headers) }
-	callee, done := ep.calleeContext(ctx, c.prep.metadata(ctx), &s.memTransport)
-	s.callee = callee
-	go s.serve(ep, m, done)
+	go s.serve(ep, m)
 	return &memClientStream{memStream: s, serverStreams: desc.ServerStreams, opts: opts, ep: ep}, nil
 }
 
 // serve runs the handler. What it must leave behind in any case (also when a handler ends its goroutine) is deferred.
-func (s *memStream) serve(ep *endpoint, m memMethod, done context.CancelFunc) {
+func (s *memStream) serve(ep *endpoint, m memMethod) {
 	err := error(fault.New(faultv1.Reason_REASON_INTERNAL, "the handler ended without a result"))
 	defer func() {
-		s.err = ep.result(s.client, err)
+		s.err = ep.result(s.memCall, err)
 		s.flush()
-		done()
+		ep.end(s.memCall)
 		close(s.toClient)
-		ep.end()
 	}()
 	info := &grpc.StreamServerInfo{
 		FullMethod: s.method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams,
@@ -78,7 +72,7 @@ func (s *memStream) serve(ep *endpoint, m memMethod, done context.CancelFunc) {
 type memServerStream struct{ *memStream }
 
 // Context is the handler's.
-func (s *memServerStream) Context() context.Context { return s.callee }
+func (s *memServerStream) Context() context.Context { return s.ctx }
 
 // SetTrailer adds to the trailer.
 func (s *memServerStream) SetTrailer(md metadata.MD) { _ = s.memStream.SetTrailer(md) }
@@ -86,14 +80,14 @@ func (s *memServerStream) SetTrailer(md metadata.MD) { _ = s.memStream.SetTraile
 // SendMsg queues m, which belongs to the receiver from then on. It waits while the queue is full.
 func (s *memServerStream) SendMsg(m any) error {
 	s.flush()
-	if s.callee.Err() != nil { // select picks at random; an ended call must not take more messages
-		return fault.From(s.callee.Err())
+	if s.ctx.Err() != nil { // select picks at random; an ended call must not take more messages
+		return fault.From(s.ctx.Err())
 	}
 	select {
 	case s.toClient <- m:
 		return nil
-	case <-s.callee.Done():
-		return fault.From(s.callee.Err())
+	case <-s.ctx.Done():
+		return fault.From(s.ctx.Err())
 	}
 }
 
@@ -105,8 +99,8 @@ func (s *memServerStream) RecvMsg(m any) error {
 			return io.EOF
 		}
 		return s.copier.copy(m, in)
-	case <-s.callee.Done():
-		return fault.From(s.callee.Err())
+	case <-s.ctx.Done():
+		return fault.From(s.ctx.Err())
 	}
 }
 
@@ -121,15 +115,15 @@ type memClientStream struct {
 }
 
 // Context is the caller's.
-func (s *memClientStream) Context() context.Context { return s.client }
+func (s *memClientStream) Context() context.Context { return s.caller }
 
 // Header waits for the handler's header.
 func (s *memClientStream) Header() (metadata.MD, error) {
 	select {
 	case <-s.headers:
 		return s.headerCopy(), nil
-	case <-s.client.Done():
-		return nil, fault.From(s.client.Err()).Remote()
+	case <-s.caller.Done():
+		return nil, fault.From(s.caller.Err()).Remote()
 	}
 }
 
@@ -151,13 +145,13 @@ func (s *memClientStream) SendMsg(m any) error {
 	if s.sendClosed {
 		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: SendMsg after CloseSend")
 	}
-	if s.callee.Err() != nil {
+	if s.ctx.Err() != nil {
 		return io.EOF
 	}
 	select {
 	case s.toServer <- m:
 		return nil
-	case <-s.callee.Done():
+	case <-s.ctx.Done():
 		return io.EOF
 	}
 }
@@ -184,8 +178,8 @@ func (s *memClientStream) recv(m any) error {
 			return s.err
 		}
 		return io.EOF
-	case <-s.client.Done():
-		return fault.From(s.client.Err()).Remote()
+	case <-s.caller.Done():
+		return fault.From(s.caller.Err()).Remote()
 	}
 }
 
@@ -197,8 +191,8 @@ func (s *memClientStream) recvEnd() error {
 			return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: %s sent two responses", s.method)
 		}
 		return s.err
-	case <-s.client.Done():
-		return fault.From(s.client.Err()).Remote()
+	case <-s.caller.Done():
+		return fault.From(s.caller.Err()).Remote()
 	}
 }
 

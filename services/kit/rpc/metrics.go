@@ -131,9 +131,9 @@ func (m *serverMetrics) count(mm *methodMetrics, err error) {
 func (m *serverMetrics) refuse(method string) { m.refused.WithLabelValues(m.of(method).method).Inc() }
 
 // step counts and times calls. A panic passes through and is counted as INTERNAL.
-func (m *serverMetrics) step() Interceptor {
-	return step(stepMetrics, func(ctx context.Context, method string, call func(context.Context) error) (err error) {
-		mm := m.of(method)
+func (m *serverMetrics) step() around {
+	return func(ctx context.Context, c *call) (err error) {
+		mm := m.of(c.method)
 		mm.running.Inc()
 		start := time.Now()
 		returned := false
@@ -141,12 +141,12 @@ func (m *serverMetrics) step() Interceptor {
 			mm.seconds.Observe(time.Since(start).Seconds())
 			mm.running.Dec()
 			if !returned {
-				err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", method)
+				err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", c.method)
 			}
 			m.count(mm, err)
 		}()
-		err = call(ctx)
+		err = c.next(ctx)
 		returned = true
 		return err
-	})
+	}
 }

@@ -59,13 +59,12 @@ func (s *Server) Stop(ctx context.Context) error {
 func (s *Server) stopMem(ctx context.Context) error {
 	s.slot.leave(s.ep)
 	idle := s.ep.drain()
-	defer s.ep.hardStop()
 	select {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
 	}
-	s.ep.hardStop()
+	s.ep.cancelAll()
 	return s.cut(idle)
 }
 

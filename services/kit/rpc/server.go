@@ -85,8 +85,8 @@ type Server struct {
 	metrics *serverMetrics
 	health  *healthPublisher
 
-	grpc *grpc.Server // for tcp and unix
-	lis  net.Listener // set by Start
+	grpc *grpc.Server  // for tcp and unix
+	lis  net.Listener  // set by Start
 	done chan struct{} // closed when the accept loop has ended
 
 	slot *slot // for mem
@@ -139,14 +139,12 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 			return nil, err
 		}
 	}
-	list := []Interceptor{
-		recoverStep(deps.Log),
-		traceStep(deps.Tracer),
-		deadlineStep(s.metrics.refuse),
-		s.metrics.step(),
-		logStep(deps.Log),
-		faultStep(deps.Log),
+	steps := []around{recoverStep(deps.Log)}
+	if deps.Tracer != nil {
+		steps = append(steps, traceStep(deps.Tracer))
 	}
+	k := core{append(steps, deadlineStep(s.metrics.refuse), s.metrics.step(), logStep(deps.Log), faultStep(deps.Log))}
+	list := []Interceptor{{Name: "core", Unary: k.unary, Stream: k.stream}}
 	list = append(list, deps.Interceptors...)
 	list = append(list, validateStep(v))
 	return list, checkInterceptors(list)

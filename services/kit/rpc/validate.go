@@ -19,7 +19,7 @@ type Validator struct{ v protovalidate.Validator }
 
 // NewValidator makes a validator without compiled rules.
 func NewValidator() (*Validator, error) {
-	v, err := protovalidate.New()
+	v, err := protovalidate.New(protovalidate.WithFailFast())
 	if err != nil {
 		return nil, fmt.Errorf("make validator: %w", err)
 	}
@@ -33,7 +33,7 @@ func (v *Validator) Check(m any) error {
 	if !ok {
 		return nil
 	}
-	err := v.v.Validate(msg, protovalidate.WithFailFast())
+	err := v.v.Validate(msg)
 	if err == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (v *Validator) Check(m any) error {
 // validateStep checks every message that a handler receives.
 func validateStep(v *Validator) Interceptor {
 	return Interceptor{
-		Name: stepValidate,
+		Name: "validate",
 		Unary: func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			if err := v.Check(req); err != nil {
 				return nil, err
