@@ -113,18 +113,37 @@ var File_kvmesh_gateway_v1_openai_proto protoreflect.FileDescriptor
 
 const file_kvmesh_gateway_v1_openai_proto_rawDesc = "" +
 	"\n" +
-	"\x1ekvmesh/gateway/v1/openai.proto\x12\x11kvmesh.gateway.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a\x1ckvmesh/gateway/v1/chat.proto\x1a\"kvmesh/gateway/v1/completion.proto\"\x13\n" +
+	"\x1ekvmesh/gateway/v1/openai.proto\x12\x11kvmesh.gateway.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a\x1ckvmesh/gateway/v1/chat.proto\x1a\"kvmesh/gateway/v1/completion.proto\x1a\x1dkvmesh/gateway/v1/other.proto\"\x13\n" +
 	"\x11ListModelsRequest\"3\n" +
 	"\x0fGetModelRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model2\xb7\x03\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model2\xd8\x0f\n" +
 	"\rOpenAIService\x12u\n" +
-	"\x0fChatCompletions\x12).kvmesh.gateway.v1.ChatCompletionsRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12h\n" +
+	"\x0fChatCompletions\x12).kvmesh.gateway.v1.ChatCompletionsRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12u\n" +
+	"\x14ChatCompletionsBatch\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/chat/completions/batch0\x01\x12h\n" +
 	"\vCompletions\x12%.kvmesh.gateway.v1.CompletionsRequest\x1a\x14.google.api.HttpBody\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12^\n" +
 	"\n" +
 	"ListModels\x12$.kvmesh.gateway.v1.ListModelsRequest\x1a\x14.google.api.HttpBody\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/models0\x01\x12e\n" +
-	"\bGetModel\x12\".kvmesh.gateway.v1.GetModelRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}0\x01B@Z>github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1;gatewayv1b\x06proto3"
+	"\bGetModel\x12\".kvmesh.gateway.v1.GetModelRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}0\x01\x12e\n" +
+	"\n" +
+	"Embeddings\x12$.kvmesh.gateway.v1.EmbeddingsRequest\x1a\x14.google.api.HttpBody\"\x19\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/embeddings0\x01\x12V\n" +
+	"\aPooling\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/pooling0\x01\x12X\n" +
+	"\bClassify\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/classify0\x01\x12b\n" +
+	"\x05Score\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"!\x82\xd3\xe4\x93\x02\x1b:\x01*Z\x0e:\x01*\"\t/v1/score\"\x06/score0\x01\x12v\n" +
+	"\x06Rerank\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"4\x82\xd3\xe4\x93\x02.:\x01*Z\x0f:\x01*\"\n" +
+	"/v1/rerankZ\x0f:\x01*\"\n" +
+	"/v2/rerank\"\a/rerank0\x01\x12X\n" +
+	"\bTokenize\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/tokenize0\x01\x12\\\n" +
+	"\n" +
+	"Detokenize\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x16\x82\xd3\xe4\x93\x02\x10:\x01*\"\v/detokenize0\x01\x12]\n" +
+	"\tResponses\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x18\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/responses0\x01\x12q\n" +
+	"\vGetResponse\x12%.kvmesh.gateway.v1.GetResponseRequest\x1a\x14.google.api.HttpBody\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/responses/{response_id}0\x01\x12~\n" +
+	"\x0eCancelResponse\x12(.kvmesh.gateway.v1.CancelResponseRequest\x1a\x14.google.api.HttpBody\"*\x82\xd3\xe4\x93\x02$\"\"/v1/responses/{response_id}/cancel0\x01\x12[\n" +
+	"\bMessages\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/messages0\x01\x12r\n" +
+	"\x12CountMessageTokens\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/messages/count_tokens0\x01\x12m\n" +
+	"\x0eTranscriptions\x12\x1e.kvmesh.gateway.v1.FormRequest\x1a\x14.google.api.HttpBody\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/audio/transcriptions0\x01\x12i\n" +
+	"\fTranslations\x12\x1e.kvmesh.gateway.v1.FormRequest\x1a\x14.google.api.HttpBody\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/audio/translations0\x01B@Z>github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_kvmesh_gateway_v1_openai_proto_rawDescOnce sync.Once
@@ -143,23 +162,58 @@ var file_kvmesh_gateway_v1_openai_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),      // 0: kvmesh.gateway.v1.ListModelsRequest
 	(*GetModelRequest)(nil),        // 1: kvmesh.gateway.v1.GetModelRequest
 	(*ChatCompletionsRequest)(nil), // 2: kvmesh.gateway.v1.ChatCompletionsRequest
-	(*CompletionsRequest)(nil),     // 3: kvmesh.gateway.v1.CompletionsRequest
-	(*httpbody.HttpBody)(nil),      // 4: google.api.HttpBody
+	(*JSONRequest)(nil),            // 3: kvmesh.gateway.v1.JSONRequest
+	(*CompletionsRequest)(nil),     // 4: kvmesh.gateway.v1.CompletionsRequest
+	(*EmbeddingsRequest)(nil),      // 5: kvmesh.gateway.v1.EmbeddingsRequest
+	(*GetResponseRequest)(nil),     // 6: kvmesh.gateway.v1.GetResponseRequest
+	(*CancelResponseRequest)(nil),  // 7: kvmesh.gateway.v1.CancelResponseRequest
+	(*FormRequest)(nil),            // 8: kvmesh.gateway.v1.FormRequest
+	(*httpbody.HttpBody)(nil),      // 9: google.api.HttpBody
 }
 var file_kvmesh_gateway_v1_openai_proto_depIdxs = []int32{
-	2, // 0: kvmesh.gateway.v1.OpenAIService.ChatCompletions:input_type -> kvmesh.gateway.v1.ChatCompletionsRequest
-	3, // 1: kvmesh.gateway.v1.OpenAIService.Completions:input_type -> kvmesh.gateway.v1.CompletionsRequest
-	0, // 2: kvmesh.gateway.v1.OpenAIService.ListModels:input_type -> kvmesh.gateway.v1.ListModelsRequest
-	1, // 3: kvmesh.gateway.v1.OpenAIService.GetModel:input_type -> kvmesh.gateway.v1.GetModelRequest
-	4, // 4: kvmesh.gateway.v1.OpenAIService.ChatCompletions:output_type -> google.api.HttpBody
-	4, // 5: kvmesh.gateway.v1.OpenAIService.Completions:output_type -> google.api.HttpBody
-	4, // 6: kvmesh.gateway.v1.OpenAIService.ListModels:output_type -> google.api.HttpBody
-	4, // 7: kvmesh.gateway.v1.OpenAIService.GetModel:output_type -> google.api.HttpBody
-	4, // [4:8] is the sub-list for method output_type
-	0, // [0:4] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2,  // 0: kvmesh.gateway.v1.OpenAIService.ChatCompletions:input_type -> kvmesh.gateway.v1.ChatCompletionsRequest
+	3,  // 1: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:input_type -> kvmesh.gateway.v1.JSONRequest
+	4,  // 2: kvmesh.gateway.v1.OpenAIService.Completions:input_type -> kvmesh.gateway.v1.CompletionsRequest
+	0,  // 3: kvmesh.gateway.v1.OpenAIService.ListModels:input_type -> kvmesh.gateway.v1.ListModelsRequest
+	1,  // 4: kvmesh.gateway.v1.OpenAIService.GetModel:input_type -> kvmesh.gateway.v1.GetModelRequest
+	5,  // 5: kvmesh.gateway.v1.OpenAIService.Embeddings:input_type -> kvmesh.gateway.v1.EmbeddingsRequest
+	3,  // 6: kvmesh.gateway.v1.OpenAIService.Pooling:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 7: kvmesh.gateway.v1.OpenAIService.Classify:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 8: kvmesh.gateway.v1.OpenAIService.Score:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 9: kvmesh.gateway.v1.OpenAIService.Rerank:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 10: kvmesh.gateway.v1.OpenAIService.Tokenize:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 11: kvmesh.gateway.v1.OpenAIService.Detokenize:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 12: kvmesh.gateway.v1.OpenAIService.Responses:input_type -> kvmesh.gateway.v1.JSONRequest
+	6,  // 13: kvmesh.gateway.v1.OpenAIService.GetResponse:input_type -> kvmesh.gateway.v1.GetResponseRequest
+	7,  // 14: kvmesh.gateway.v1.OpenAIService.CancelResponse:input_type -> kvmesh.gateway.v1.CancelResponseRequest
+	3,  // 15: kvmesh.gateway.v1.OpenAIService.Messages:input_type -> kvmesh.gateway.v1.JSONRequest
+	3,  // 16: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:input_type -> kvmesh.gateway.v1.JSONRequest
+	8,  // 17: kvmesh.gateway.v1.OpenAIService.Transcriptions:input_type -> kvmesh.gateway.v1.FormRequest
+	8,  // 18: kvmesh.gateway.v1.OpenAIService.Translations:input_type -> kvmesh.gateway.v1.FormRequest
+	9,  // 19: kvmesh.gateway.v1.OpenAIService.ChatCompletions:output_type -> google.api.HttpBody
+	9,  // 20: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:output_type -> google.api.HttpBody
+	9,  // 21: kvmesh.gateway.v1.OpenAIService.Completions:output_type -> google.api.HttpBody
+	9,  // 22: kvmesh.gateway.v1.OpenAIService.ListModels:output_type -> google.api.HttpBody
+	9,  // 23: kvmesh.gateway.v1.OpenAIService.GetModel:output_type -> google.api.HttpBody
+	9,  // 24: kvmesh.gateway.v1.OpenAIService.Embeddings:output_type -> google.api.HttpBody
+	9,  // 25: kvmesh.gateway.v1.OpenAIService.Pooling:output_type -> google.api.HttpBody
+	9,  // 26: kvmesh.gateway.v1.OpenAIService.Classify:output_type -> google.api.HttpBody
+	9,  // 27: kvmesh.gateway.v1.OpenAIService.Score:output_type -> google.api.HttpBody
+	9,  // 28: kvmesh.gateway.v1.OpenAIService.Rerank:output_type -> google.api.HttpBody
+	9,  // 29: kvmesh.gateway.v1.OpenAIService.Tokenize:output_type -> google.api.HttpBody
+	9,  // 30: kvmesh.gateway.v1.OpenAIService.Detokenize:output_type -> google.api.HttpBody
+	9,  // 31: kvmesh.gateway.v1.OpenAIService.Responses:output_type -> google.api.HttpBody
+	9,  // 32: kvmesh.gateway.v1.OpenAIService.GetResponse:output_type -> google.api.HttpBody
+	9,  // 33: kvmesh.gateway.v1.OpenAIService.CancelResponse:output_type -> google.api.HttpBody
+	9,  // 34: kvmesh.gateway.v1.OpenAIService.Messages:output_type -> google.api.HttpBody
+	9,  // 35: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:output_type -> google.api.HttpBody
+	9,  // 36: kvmesh.gateway.v1.OpenAIService.Transcriptions:output_type -> google.api.HttpBody
+	9,  // 37: kvmesh.gateway.v1.OpenAIService.Translations:output_type -> google.api.HttpBody
+	19, // [19:38] is the sub-list for method output_type
+	0,  // [0:19] is the sub-list for method input_type
+	0,  // [0:0] is the sub-list for extension type_name
+	0,  // [0:0] is the sub-list for extension extendee
+	0,  // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_kvmesh_gateway_v1_openai_proto_init() }
@@ -169,6 +223,7 @@ func file_kvmesh_gateway_v1_openai_proto_init() {
 	}
 	file_kvmesh_gateway_v1_chat_proto_init()
 	file_kvmesh_gateway_v1_completion_proto_init()
+	file_kvmesh_gateway_v1_other_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -22,10 +22,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OpenAIService_ChatCompletions_FullMethodName = "/kvmesh.gateway.v1.OpenAIService/ChatCompletions"
-	OpenAIService_Completions_FullMethodName     = "/kvmesh.gateway.v1.OpenAIService/Completions"
-	OpenAIService_ListModels_FullMethodName      = "/kvmesh.gateway.v1.OpenAIService/ListModels"
-	OpenAIService_GetModel_FullMethodName        = "/kvmesh.gateway.v1.OpenAIService/GetModel"
+	OpenAIService_ChatCompletions_FullMethodName      = "/kvmesh.gateway.v1.OpenAIService/ChatCompletions"
+	OpenAIService_ChatCompletionsBatch_FullMethodName = "/kvmesh.gateway.v1.OpenAIService/ChatCompletionsBatch"
+	OpenAIService_Completions_FullMethodName          = "/kvmesh.gateway.v1.OpenAIService/Completions"
+	OpenAIService_ListModels_FullMethodName           = "/kvmesh.gateway.v1.OpenAIService/ListModels"
+	OpenAIService_GetModel_FullMethodName             = "/kvmesh.gateway.v1.OpenAIService/GetModel"
+	OpenAIService_Embeddings_FullMethodName           = "/kvmesh.gateway.v1.OpenAIService/Embeddings"
+	OpenAIService_Pooling_FullMethodName              = "/kvmesh.gateway.v1.OpenAIService/Pooling"
+	OpenAIService_Classify_FullMethodName             = "/kvmesh.gateway.v1.OpenAIService/Classify"
+	OpenAIService_Score_FullMethodName                = "/kvmesh.gateway.v1.OpenAIService/Score"
+	OpenAIService_Rerank_FullMethodName               = "/kvmesh.gateway.v1.OpenAIService/Rerank"
+	OpenAIService_Tokenize_FullMethodName             = "/kvmesh.gateway.v1.OpenAIService/Tokenize"
+	OpenAIService_Detokenize_FullMethodName           = "/kvmesh.gateway.v1.OpenAIService/Detokenize"
+	OpenAIService_Responses_FullMethodName            = "/kvmesh.gateway.v1.OpenAIService/Responses"
+	OpenAIService_GetResponse_FullMethodName          = "/kvmesh.gateway.v1.OpenAIService/GetResponse"
+	OpenAIService_CancelResponse_FullMethodName       = "/kvmesh.gateway.v1.OpenAIService/CancelResponse"
+	OpenAIService_Messages_FullMethodName             = "/kvmesh.gateway.v1.OpenAIService/Messages"
+	OpenAIService_CountMessageTokens_FullMethodName   = "/kvmesh.gateway.v1.OpenAIService/CountMessageTokens"
+	OpenAIService_Transcriptions_FullMethodName       = "/kvmesh.gateway.v1.OpenAIService/Transcriptions"
+	OpenAIService_Translations_FullMethodName         = "/kvmesh.gateway.v1.OpenAIService/Translations"
 )
 
 // OpenAIServiceClient is the client API for OpenAIService service.
@@ -39,12 +54,42 @@ const (
 type OpenAIServiceClient interface {
 	// ChatCompletions answers one conversation.
 	ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// ChatCompletionsBatch answers many conversations: "messages" is a list of message lists. It does not stream.
+	ChatCompletionsBatch(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Completions continues one or many prompts.
 	Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// ListModels is the union of the models of all live workers, and the configured aliases.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// GetModel answers with one entry of the list.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Embeddings turns inputs into vectors.
+	Embeddings(ctx context.Context, in *EmbeddingsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Pooling is vLLM's general pooling operation.
+	Pooling(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Classify is vLLM's classification operation.
+	Classify(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Score rates pairs of texts.
+	Score(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Rerank orders documents by a query.
+	Rerank(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Tokenize is vLLM's own tokenisation, by a worker.
+	Tokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Detokenize is the way back.
+	Detokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Responses is OpenAI's newer API.
+	Responses(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// GetResponse reads a stored response from the worker that made it.
+	GetResponse(ctx context.Context, in *GetResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// CancelResponse stops a background response at the worker that runs it.
+	CancelResponse(ctx context.Context, in *CancelResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Messages is Anthropic's API.
+	Messages(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// CountMessageTokens counts what Messages would send.
+	CountMessageTokens(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Transcriptions turns speech into text.
+	Transcriptions(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Translations turns speech into English text.
+	Translations(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 }
 
 type openAIServiceClient struct {
@@ -74,9 +119,28 @@ func (c *openAIServiceClient) ChatCompletions(ctx context.Context, in *ChatCompl
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_ChatCompletionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
+func (c *openAIServiceClient) ChatCompletionsBatch(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[1], OpenAIService_ChatCompletionsBatch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ChatCompletionsBatchClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
 func (c *openAIServiceClient) Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[1], OpenAIService_Completions_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[2], OpenAIService_Completions_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +159,7 @@ type OpenAIService_CompletionsClient = grpc.ServerStreamingClient[httpbody.HttpB
 
 func (c *openAIServiceClient) ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[2], OpenAIService_ListModels_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[3], OpenAIService_ListModels_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +178,7 @@ type OpenAIService_ListModelsClient = grpc.ServerStreamingClient[httpbody.HttpBo
 
 func (c *openAIServiceClient) GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[3], OpenAIService_GetModel_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[4], OpenAIService_GetModel_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -131,6 +195,272 @@ func (c *openAIServiceClient) GetModel(ctx context.Context, in *GetModelRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_GetModelClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
+func (c *openAIServiceClient) Embeddings(ctx context.Context, in *EmbeddingsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[5], OpenAIService_Embeddings_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[EmbeddingsRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_EmbeddingsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Pooling(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[6], OpenAIService_Pooling_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_PoolingClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Classify(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[7], OpenAIService_Classify_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ClassifyClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Score(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[8], OpenAIService_Score_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ScoreClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Rerank(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[9], OpenAIService_Rerank_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_RerankClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Tokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[10], OpenAIService_Tokenize_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TokenizeClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Detokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[11], OpenAIService_Detokenize_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_DetokenizeClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Responses(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[12], OpenAIService_Responses_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ResponsesClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) GetResponse(ctx context.Context, in *GetResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[13], OpenAIService_GetResponse_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[GetResponseRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_GetResponseClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) CancelResponse(ctx context.Context, in *CancelResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[14], OpenAIService_CancelResponse_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CancelResponseRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CancelResponseClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Messages(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[15], OpenAIService_Messages_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_MessagesClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) CountMessageTokens(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[16], OpenAIService_CountMessageTokens_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[JSONRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CountMessageTokensClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Transcriptions(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[17], OpenAIService_Transcriptions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FormRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TranscriptionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) Translations(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[18], OpenAIService_Translations_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FormRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TranslationsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
 // OpenAIServiceServer is the server API for OpenAIService service.
 // All implementations must embed UnimplementedOpenAIServiceServer
 // for forward compatibility.
@@ -142,12 +472,42 @@ type OpenAIService_GetModelClient = grpc.ServerStreamingClient[httpbody.HttpBody
 type OpenAIServiceServer interface {
 	// ChatCompletions answers one conversation.
 	ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// ChatCompletionsBatch answers many conversations: "messages" is a list of message lists. It does not stream.
+	ChatCompletionsBatch(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Completions continues one or many prompts.
 	Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// ListModels is the union of the models of all live workers, and the configured aliases.
 	ListModels(*ListModelsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// GetModel answers with one entry of the list.
 	GetModel(*GetModelRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Embeddings turns inputs into vectors.
+	Embeddings(*EmbeddingsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Pooling is vLLM's general pooling operation.
+	Pooling(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Classify is vLLM's classification operation.
+	Classify(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Score rates pairs of texts.
+	Score(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Rerank orders documents by a query.
+	Rerank(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Tokenize is vLLM's own tokenisation, by a worker.
+	Tokenize(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Detokenize is the way back.
+	Detokenize(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Responses is OpenAI's newer API.
+	Responses(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// GetResponse reads a stored response from the worker that made it.
+	GetResponse(*GetResponseRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// CancelResponse stops a background response at the worker that runs it.
+	CancelResponse(*CancelResponseRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Messages is Anthropic's API.
+	Messages(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// CountMessageTokens counts what Messages would send.
+	CountMessageTokens(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Transcriptions turns speech into text.
+	Transcriptions(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Translations turns speech into English text.
+	Translations(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	mustEmbedUnimplementedOpenAIServiceServer()
 }
 
@@ -161,6 +521,9 @@ type UnimplementedOpenAIServiceServer struct{}
 func (UnimplementedOpenAIServiceServer) ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method ChatCompletions not implemented")
 }
+func (UnimplementedOpenAIServiceServer) ChatCompletionsBatch(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method ChatCompletionsBatch not implemented")
+}
 func (UnimplementedOpenAIServiceServer) Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method Completions not implemented")
 }
@@ -169,6 +532,48 @@ func (UnimplementedOpenAIServiceServer) ListModels(*ListModelsRequest, grpc.Serv
 }
 func (UnimplementedOpenAIServiceServer) GetModel(*GetModelRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method GetModel not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Embeddings(*EmbeddingsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Embeddings not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Pooling(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Pooling not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Classify(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Classify not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Score(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Score not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Rerank(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Rerank not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Tokenize(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Tokenize not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Detokenize(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Detokenize not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Responses(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Responses not implemented")
+}
+func (UnimplementedOpenAIServiceServer) GetResponse(*GetResponseRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method GetResponse not implemented")
+}
+func (UnimplementedOpenAIServiceServer) CancelResponse(*CancelResponseRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method CancelResponse not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Messages(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Messages not implemented")
+}
+func (UnimplementedOpenAIServiceServer) CountMessageTokens(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method CountMessageTokens not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Transcriptions(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Transcriptions not implemented")
+}
+func (UnimplementedOpenAIServiceServer) Translations(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Translations not implemented")
 }
 func (UnimplementedOpenAIServiceServer) mustEmbedUnimplementedOpenAIServiceServer() {}
 func (UnimplementedOpenAIServiceServer) testEmbeddedByValue()                       {}
@@ -201,6 +606,17 @@ func _OpenAIService_ChatCompletions_Handler(srv interface{}, stream grpc.ServerS
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_ChatCompletionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_ChatCompletionsBatch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).ChatCompletionsBatch(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ChatCompletionsBatchServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
 func _OpenAIService_Completions_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(CompletionsRequest)
@@ -235,6 +651,160 @@ func _OpenAIService_GetModel_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_GetModelServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
+func _OpenAIService_Embeddings_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(EmbeddingsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Embeddings(m, &grpc.GenericServerStream[EmbeddingsRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_EmbeddingsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Pooling_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Pooling(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_PoolingServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Classify_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Classify(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ClassifyServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Score_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Score(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ScoreServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Rerank_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Rerank(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_RerankServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Tokenize_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Tokenize(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TokenizeServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Detokenize_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Detokenize(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_DetokenizeServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Responses_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Responses(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ResponsesServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_GetResponse_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetResponseRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).GetResponse(m, &grpc.GenericServerStream[GetResponseRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_GetResponseServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_CancelResponse_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CancelResponseRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).CancelResponse(m, &grpc.GenericServerStream[CancelResponseRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CancelResponseServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Messages_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Messages(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_MessagesServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_CountMessageTokens_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(JSONRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).CountMessageTokens(m, &grpc.GenericServerStream[JSONRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CountMessageTokensServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Transcriptions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FormRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Transcriptions(m, &grpc.GenericServerStream[FormRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TranscriptionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_Translations_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FormRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Translations(m, &grpc.GenericServerStream[FormRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_TranslationsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
 // OpenAIService_ServiceDesc is the grpc.ServiceDesc for OpenAIService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -246,6 +816,11 @@ var OpenAIService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ChatCompletions",
 			Handler:       _OpenAIService_ChatCompletions_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ChatCompletionsBatch",
+			Handler:       _OpenAIService_ChatCompletionsBatch_Handler,
 			ServerStreams: true,
 		},
 		{
@@ -261,6 +836,76 @@ var OpenAIService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "GetModel",
 			Handler:       _OpenAIService_GetModel_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Embeddings",
+			Handler:       _OpenAIService_Embeddings_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Pooling",
+			Handler:       _OpenAIService_Pooling_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Classify",
+			Handler:       _OpenAIService_Classify_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Score",
+			Handler:       _OpenAIService_Score_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Rerank",
+			Handler:       _OpenAIService_Rerank_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Tokenize",
+			Handler:       _OpenAIService_Tokenize_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Detokenize",
+			Handler:       _OpenAIService_Detokenize_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Responses",
+			Handler:       _OpenAIService_Responses_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "GetResponse",
+			Handler:       _OpenAIService_GetResponse_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "CancelResponse",
+			Handler:       _OpenAIService_CancelResponse_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Messages",
+			Handler:       _OpenAIService_Messages_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "CountMessageTokens",
+			Handler:       _OpenAIService_CountMessageTokens_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Transcriptions",
+			Handler:       _OpenAIService_Transcriptions_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Translations",
+			Handler:       _OpenAIService_Translations_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -1,0 +1,302 @@
+package dispatch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/openai"
+	"github.com/kvmesh/kvmesh/gateway/internal/sse"
+	"github.com/kvmesh/kvmesh/gateway/internal/wire"
+)
+
+// Stream is a worker's event stream. Only whole events leave it: what a broken connection leaves of an event never
+// reaches the client. It is used by one goroutine.
+type Stream struct {
+	resp *wire.Response
+	job  *Job
+	ctx  context.Context
+	idle time.Duration
+
+	buf      []byte // [0, ready) was handed out, [ready, filled) is kept
+	lent     *[]byte
+	pool     *bufferPool
+	limit    int
+	burst    bool // the last read filled the buffer: more lies in the kernel
+	ready    int  // end of the events handed out by the last Next
+	scanned  int  // end of what the splitter has seen
+	filled   int
+	splitter sse.Splitter
+	first    []byte // events read before the head went out
+
+	named    bool // events have names: an API without [DONE]
+	done     bool // [DONE] was seen
+	data     int  // data events seen
+	finished int  // choices with a finish_reason
+	failed   bool // the worker said so in the stream
+	events   int64
+	usage    openai.Usage
+	hasUsage bool
+	lead     *openai.Chunk // the first data event when it is an error
+	leadData []byte
+	detached bool
+}
+
+// openStream reads up to the first data event: an error there is the attempt's failure, not the client's stream.
+func (d *Dispatcher) openStream(ctx context.Context, a *Answer) (*Answer, error) {
+	s := &Stream{
+		resp: a.resp, job: a.job, ctx: ctx, idle: d.cfg.StreamIdle, pool: &d.buffers, limit: d.cfg.MaxEventBytes,
+		splitter: sse.NewSplitter(),
+	}
+	s.lent = s.pool.get()
+	s.buf = *s.lent
+	a.Stream, a.resp = s, nil
+	for s.data == 0 && !s.done {
+		batch, err := s.Next()
+		if err == nil || errors.Is(err, io.EOF) {
+			s.first = append(s.first, batch...)
+		}
+		if err != nil && s.data == 0 {
+			s.close(d)
+			d.lost(ctx, a.Lease, a.Status)
+			return nil, fault.Wrap(faultv1.Reason_REASON_WORKER_FAILED, err, "The worker's stream ended before it began.")
+		}
+		if err != nil {
+			break
+		}
+	}
+	a.Lease.FirstToken()
+	if s.lead != nil {
+		return d.refused(a)
+	}
+	return a, nil
+}
+
+// refused turns a stream whose first event is an error into a plain answer with the error's own status.
+func (d *Dispatcher) refused(a *Answer) (*Answer, error) {
+	s := a.Stream
+	code := s.lead.ErrorCode
+	if code < 400 || code > 599 {
+		code = 500
+	}
+	a.Status, a.ContentType, a.Body, a.Stream = code, "application/json", bytes.Clone(s.leadData), nil
+	s.close(d)
+	a.retryable = retryableStatus(code)
+	if a.retryable {
+		a.Lease.Settle(Result{Outcome: outcomeOf(code), Status: code})
+	}
+	return a, nil
+}
+
+// First is the events that were read before the head goes out. They are valid until Next.
+func (s *Stream) First() []byte { return s.first }
+
+// Next is the next whole events, valid until the next call; it reads once where that is enough. io.EOF is a proper end: after
+// [DONE], or after the end of an API that has none. Faults: STREAM_BROKEN, DEADLINE_EXCEEDED, CANCELLED. Events may come
+// together with an error.
+func (s *Stream) Next() ([]byte, error) {
+	s.first = s.first[:0]
+	for {
+		if s.done {
+			return nil, io.EOF
+		}
+		s.compact()
+		if s.scanned == s.filled {
+			if err := s.read(); err != nil {
+				return nil, err
+			}
+		}
+		batch, err := s.split()
+		if len(batch) > 0 || err != nil {
+			return batch, err
+		}
+	}
+}
+
+// compact drops what was handed out and makes room.
+func (s *Stream) compact() {
+	if s.ready > 0 {
+		copy(s.buf, s.buf[s.ready:s.filled])
+		s.scanned -= s.ready
+		s.filled -= s.ready
+		s.ready = 0
+	}
+	if s.filled == len(s.buf) || s.burst && len(s.buf) < burstBytes {
+		s.burst = false
+		grown := make([]byte, 2*len(s.buf))
+		copy(grown, s.buf)
+		s.buf = grown
+	}
+}
+
+// read waits for bytes.
+func (s *Stream) read() error {
+	if s.filled > s.limit {
+		s.failed = true
+		return broken(nil)
+	}
+	if s.idle > 0 {
+		s.resp.WakeAfter(s.ctx, s.idle)
+	}
+	n, err := s.resp.Read(s.buf[s.filled:])
+	s.filled += n
+	s.burst = s.filled == len(s.buf)
+	switch {
+	case n > 0 && err == nil:
+		return nil
+	case err == io.EOF:
+		return s.end()
+	case s.ctx.Err() != nil:
+		return ended(s.ctx)
+	}
+	s.failed = true
+	return broken(err)
+}
+
+// end judges a clean end of the body without [DONE].
+func (s *Stream) end() error {
+	s.done = true
+	if s.named || !s.job.Generates {
+		return io.EOF
+	}
+	if s.finished >= s.job.Query.N && s.data > 0 {
+		return errUnmarked
+	}
+	s.failed = true
+	return broken(nil)
+}
+
+// errUnmarked is the end of a complete stream that lacks its [DONE].
+var errUnmarked = errors.New("stream ended without [DONE]")
+
+// Unmarked tells whether err is a complete stream's end whose [DONE] is missing.
+func Unmarked(err error) bool { return errors.Is(err, errUnmarked) }
+
+func broken(err error) error {
+	return fault.Wrap(faultv1.Reason_REASON_STREAM_BROKEN, err, "The worker's stream ended early.")
+}
+
+// split looks at the bytes that came and hands out the whole events among them.
+func (s *Stream) split() ([]byte, error) {
+	start := s.ready
+	for {
+		end := s.splitter.Next(s.buf[:s.filled], s.scanned)
+		if end < 0 {
+			s.scanned = s.filled
+			break
+		}
+		s.scanned = end
+		show, err := s.look(s.buf[start:end])
+		if err != nil {
+			out := s.buf[:start]
+			s.done = true
+			return out, err
+		}
+		if !show {
+			copy(s.buf[start:], s.buf[end:s.filled])
+			s.filled -= end - start
+			s.scanned = start
+			continue
+		}
+		start = end
+		if s.done {
+			break
+		}
+	}
+	s.ready = start
+	return s.buf[:start], nil
+}
+
+// Marks that make an event worth reading as JSON. A quote inside a JSON string is always escaped, so these cannot be part
+// of a text.
+var (
+	markOpen   = []byte(`"finish_reason":null`)
+	markFinish = []byte(`"finish_reason"`)
+	markUsage  = []byte(`"usage"`)
+	markError  = []byte(`"error"`)
+)
+
+// look counts an event and decides whether the client sees it. Most events are tokens: for them it is three searches.
+func (s *Stream) look(event []byte) (show bool, err error) {
+	plain := bytes.HasPrefix(event, []byte("data: {"))
+	if plain && s.data > 0 && bytes.Contains(event, markOpen) &&
+		!bytes.Contains(event, markUsage) && !bytes.Contains(event, markError) {
+		s.data++
+		s.events++
+		return true, nil
+	}
+	e := sse.Parse(event)
+	if e.Data == nil {
+		return true, nil
+	}
+	if e.IsDone() {
+		s.done = true
+		return true, nil
+	}
+	s.data++
+	s.named = s.named || len(e.Name) > 0
+	s.events++
+	if s.data > 1 && !bytes.Contains(event, markFinish) && !bytes.Contains(event, markUsage) &&
+		!bytes.Contains(event, markError) {
+		return true, nil
+	}
+	return s.read1(e)
+}
+
+// read1 reads one event's JSON.
+func (s *Stream) read1(e sse.Event) (show bool, err error) {
+	c, ok := openai.ReadChunk(e.Data)
+	if !ok {
+		return true, nil
+	}
+	if c.Error && c.Count == 0 {
+		if s.data == 1 && !s.named {
+			s.lead, s.leadData = &c, bytes.Clone(e.Data)
+		}
+		s.failed = c.ErrorCode == 0 || outcomeOf(c.ErrorCode) == schedulerv1.Outcome_OUTCOME_FAILED
+		return true, nil
+	}
+	if c.Usage != nil {
+		s.usage, s.hasUsage = *c.Usage, true
+	}
+	if c.Aborted {
+		s.failed = true
+		return false, fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "The worker aborted the request.")
+	}
+	s.finished += c.Finished
+	if s.job.HideUsage && c.UsageOnly() {
+		s.events--
+		return false, nil
+	}
+	return true, nil
+}
+
+// Cached is the worker's own count of cached prompt tokens, where it means something.
+func (s *Stream) Cached() (int64, bool) {
+	return s.usage.CachedTokens, s.hasUsage && s.usage.HasCached && s.job.single()
+}
+
+// Usage is the worker's usage, once it came.
+func (s *Stream) Usage() (openai.Usage, bool) { return s.usage, s.hasUsage }
+
+// close lets go of the connection: back to the pool when the body is at its end, which often comes a moment after
+// [DONE] and is then waited for aside.
+func (s *Stream) close(d *Dispatcher) {
+	if s.detached {
+		return
+	}
+	s.detached = true
+	s.pool.put(s.lent)
+	s.buf = nil
+	if s.done && !s.resp.Ended() && s.resp.Detach() {
+		d.drains.drain(s.resp)
+		return
+	}
+	s.resp.Close()
+}

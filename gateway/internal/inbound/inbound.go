@@ -1,0 +1,99 @@
+// Package inbound is a request as it came in, whichever door it took: the REST edge puts it into the context, gRPC
+// callers' metadata is read into the same form.
+package inbound
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/admit"
+	"github.com/kvmesh/kvmesh/gateway/internal/flight"
+)
+
+// Call is one request's frame. It is written by the door that made it and read by the service.
+type Call struct {
+	// Record is the request's log line in the making.
+	Record *flight.Record
+	// Header is the client's header lines, names in any case.
+	Header http.Header
+	// Caller is who sends it; nil when nobody has checked yet.
+	Caller *admit.Caller
+	// PathModel is the model named by an old style path, empty for none.
+	PathModel string
+	// Anthropic tells that errors must also fit Anthropic's object.
+	Anthropic bool
+}
+
+type key struct{}
+
+// With puts a call into a context.
+func With(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, key{}, c) }
+
+// From is the context's call, nil without one.
+func From(ctx context.Context) *Call {
+	c, _ := ctx.Value(key{}).(*Call)
+	return c
+}
+
+// FieldPrefix precedes the names of a REST client's header lines in the metadata of a real gRPC call.
+const FieldPrefix = "x-fwd-"
+
+// PathModelKey carries PathModel over real gRPC.
+const PathModelKey = "x-path-model"
+
+// FromMetadata reads a gRPC caller's metadata: lines that a REST edge forwards come with FieldPrefix; of a direct
+// caller's keys the authorization, the trace context and everything that begins with "x-" count.
+func FromMetadata(ctx context.Context) *Call {
+	md, _ := metadata.FromIncomingContext(ctx)
+	c := &Call{Header: http.Header{}}
+	for name, values := range md {
+		switch {
+		case name == PathModelKey:
+			c.PathModel = values[0]
+		case strings.HasPrefix(name, FieldPrefix):
+			c.Header[http.CanonicalHeaderKey(name[len(FieldPrefix):])] = values
+		case name == "authorization", name == "traceparent", name == "tracestate", strings.HasPrefix(name, "x-"):
+			k := http.CanonicalHeaderKey(name)
+			if _, ok := c.Header[k]; !ok {
+				c.Header[k] = values
+			}
+		}
+	}
+	return c
+}
+
+// Get is the first value of a header line; name is in canonical form.
+func (c *Call) Get(name string) string {
+	if v := c.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// TimeoutHeader carries the client's own limit.
+const TimeoutHeader = "X-Request-Timeout"
+
+// Timeout is the client's limit: seconds ("30", "1.5") or a duration with a unit ("500ms"); 0 when it gave none. Fault:
+// INVALID_REQUEST.
+func (c *Call) Timeout() (time.Duration, error) {
+	text := c.Get(TimeoutHeader)
+	if text == "" {
+		return 0, nil
+	}
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second)), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return d, nil
+	}
+	return 0, fault.New(faultv1.Reason_REASON_INVALID_REQUEST,
+		"The header 'x-request-timeout' must be seconds or a duration such as 500ms.").WithParam("x-request-timeout")
+}

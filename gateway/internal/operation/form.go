@@ -1,0 +1,103 @@
+package operation
+
+import (
+	"bytes"
+	"mime"
+	"strconv"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
+	"github.com/kvmesh/kvmesh/gateway/internal/prompt"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// form is an operation whose request is a multipart form. Its bytes go on as they are, but for a model alias.
+func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) error {
+	return s.serve(st, name, func(t *task) error {
+		raw := q.GetForm()
+		t.in.Record.BytesIn = len(raw)
+		field, err := formField(raw, q.GetContentType(), "model")
+		if err != nil {
+			return err
+		}
+		stream, err := formField(raw, q.GetContentType(), "stream")
+		if err != nil {
+			return err
+		}
+		model := q.GetModel()
+		if model == "" {
+			model = string(field.Text(raw))
+		}
+		m, err := s.model(t, model)
+		if err != nil {
+			return err
+		}
+		leave, err := s.enter(t, m)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		p := &prompt.Prompt{
+			Tokens: 1, Certainty: schedulerv1.Certainty_CERTAINTY_FALLBACK, Reason: prompt.ReasonOperation,
+		}
+		j := s.newJob(t, "POST", path, m, p)
+		j.Fields = s.cfg.Forward.Outgoing(t.in, q.GetContentType())
+		j.Form = raw
+		if m.Rename && field.Kind != jsontext.None {
+			j.Form = jsontext.Join(jsontext.Splice(raw, []jsontext.Edit{jsontext.Replace(field, []byte(m.ID))}))
+		}
+		j.Stream = string(stream.Text(raw)) == "true" || string(stream.Text(raw)) == "True"
+		t.in.Record.Stream = j.Stream
+		return s.send(t, kind{}, j)
+	})
+}
+
+// formField finds a field's value in a multipart form. Kind None means that there is no such field.
+func formField(form []byte, contentType, name string) (jsontext.Value, error) {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["boundary"] == "" {
+		return jsontext.Value{}, fault.New(faultv1.Reason_REASON_UNSUPPORTED_MEDIA_TYPE,
+			"The content type must be multipart/form-data with a boundary.")
+	}
+	delimiter := []byte("--" + params["boundary"])
+	at := 0
+	for {
+		i := bytes.Index(form[at:], delimiter)
+		if i < 0 {
+			return jsontext.Value{}, nil
+		}
+		at += i + len(delimiter)
+		head := bytes.Index(form[at:], []byte("\r\n\r\n"))
+		if head < 0 {
+			return jsontext.Value{}, nil
+		}
+		start := at + head + 4
+		if !namesField(form[at:at+head], name) {
+			at = start
+			continue
+		}
+		end := bytes.Index(form[start:], append([]byte("\r\n"), delimiter...))
+		if end < 0 {
+			return jsontext.Value{}, fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "The form ends early.").WithParam(name)
+		}
+		return jsontext.Value{Kind: jsontext.String, Start: start, End: start + end}, nil
+	}
+}
+
+// namesField tells whether a part's header lines name the field.
+func namesField(head []byte, name string) bool {
+	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
+		key, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok || !bytes.EqualFold(bytes.TrimSpace(key), []byte("content-disposition")) {
+			continue
+		}
+		_, params, err := mime.ParseMediaType(string(value))
+		return err == nil && params["name"] == name
+	}
+	return false
+}

@@ -1,0 +1,104 @@
+package operation
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/reply"
+)
+
+// beating is a writer that fills silence with comment lines. The relay hands it whole events only, so a comment never
+// falls inside one.
+type beating struct {
+	mu      sync.Mutex
+	w       reply.Writer
+	wrote   bool // something went out since the last beat
+	head    bool
+	wrap    bool // a plain answer came after the head of a stream
+	stopped bool
+}
+
+// comment is the line that keeps a connection in use; clients skip it by the SSE rules.
+const comment = ": keep-alive\n\n"
+
+// keepalive starts the beat of a stream where it is configured. The returned function ends it and waits for its
+// goroutine.
+func (s *Service) keepalive(t *task, stream bool) (stop func()) {
+	if s.cfg.Keepalive <= 0 || !stream {
+		return func() {}
+	}
+	b := &beating{w: t.w}
+	t.w = b
+	quit := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(s.cfg.Keepalive)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-t.ctx.Done():
+				return
+			case <-tick.C:
+				b.beat()
+			}
+		}
+	})
+	return func() {
+		close(quit)
+		wg.Wait()
+	}
+}
+
+// beat sends a comment if nothing went out since the last one; the first one takes the head along.
+func (b *beating) beat() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	quiet := !b.wrote
+	b.wrote = false
+	if !quiet || b.stopped {
+		return
+	}
+	if !b.head {
+		b.head = true
+		h := &reply.Head{Status: http.StatusOK, ContentType: "text/event-stream; charset=utf-8", Length: -1}
+		if b.w.Head(h) != nil {
+			b.stopped = true
+			return
+		}
+	}
+	b.stopped = b.w.Data([]byte(comment)) != nil
+}
+
+// Head passes unless a beat has sent one; a plain answer then travels as an event.
+func (b *beating) Head(h *reply.Head) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.head {
+		b.wrap = h.Length >= 0
+		return nil
+	}
+	b.head = true
+	b.stopped = h.Length >= 0
+	return b.w.Head(h)
+}
+
+// Data passes.
+func (b *beating) Data(p []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrote = true
+	if b.wrap {
+		p = append(append([]byte("data: "), p...), "\n\n"...)
+	}
+	return b.w.Data(p)
+}
+
+// Trailer passes.
+func (b *beating) Trailer(name, value string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.w.Trailer(name, value)
+}

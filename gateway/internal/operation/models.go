@@ -1,0 +1,96 @@
+package operation
+
+import (
+	"strconv"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
+	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
+	"github.com/kvmesh/kvmesh/gateway/internal/openai"
+	"github.com/kvmesh/kvmesh/gateway/internal/reply"
+)
+
+// ListModels is the fleet's list, adapters after their base models, aliases at the end.
+func (s *Service) ListModels(_ *gatewayv1.ListModelsRequest, st gatewayv1.OpenAIService_ListModelsServer) error {
+	return s.serve(st, "list_models", func(t *task) error {
+		v, err := s.deps.Fleet.Fresh(t.ctx)
+		if err != nil {
+			return err
+		}
+		body := []byte(`{"object":"list","data":[`)
+		n := 0
+		add := func(entry []byte) {
+			if entry == nil {
+				return
+			}
+			if n++; n > 1 {
+				body = append(body, ',')
+			}
+			body = append(body, entry...)
+		}
+		for _, adapters := range []bool{false, true} {
+			for _, m := range v.Models {
+				if adapters == (m.GetParent() != "") && t.in.Caller.MayUse(m.GetId()) == nil {
+					add(entryOf(m))
+				}
+			}
+		}
+		for _, name := range s.deps.Fleet.AliasNames() {
+			add(s.aliasEntry(t, v, name))
+		}
+		return reply.OK(t.w, append(body, "]}"...))
+	})
+}
+
+// GetModel is one entry.
+func (s *Service) GetModel(q *gatewayv1.GetModelRequest, st gatewayv1.OpenAIService_GetModelServer) error {
+	return s.serve(st, "get_model", func(t *task) error {
+		v, err := s.deps.Fleet.Fresh(t.ctx)
+		if err != nil {
+			return err
+		}
+		entry := s.aliasEntry(t, v, q.GetModel())
+		if m := v.Find(q.GetModel()); m != nil && t.in.Caller.MayUse(m.GetId()) == nil {
+			entry = entryOf(m)
+		}
+		if entry == nil {
+			return fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", q.GetModel()).
+				WithParam("model")
+		}
+		return reply.OK(t.w, entry)
+	})
+}
+
+// aliasEntry is the entry of what an alias means, under the alias's name; nil when nobody serves it.
+func (s *Service) aliasEntry(t *task, v *fleet.View, name string) []byte {
+	id, ok := s.deps.Fleet.Alias(name)
+	m := v.Find(id)
+	if !ok || m == nil || t.in.Caller.MayUse(id) != nil {
+		return nil
+	}
+	return openai.WithText(entryOf(m), "id", name)
+}
+
+// entryOf is the worker's own entry; a worker that gave none gets one in the same form.
+func entryOf(m *schedulerv1.FleetModel) []byte {
+	if len(m.GetEntryJson()) > 0 {
+		return m.GetEntryJson()
+	}
+	parent := []byte("null")
+	if m.GetParent() != "" {
+		parent = jsontext.Quote(m.GetParent())
+	}
+	id := jsontext.Quote(m.GetId())
+	b := append([]byte(`{"id":`), id...)
+	b = append(b, `,"object":"model","created":`...)
+	b = strconv.AppendInt(b, 0, 10)
+	b = append(b, `,"owned_by":"vllm","root":`...)
+	b = append(b, id...)
+	b = append(b, `,"parent":`...)
+	b = append(b, parent...)
+	return append(b, `,"max_model_len":null,"permission":[]}`...)
+}

@@ -1,0 +1,181 @@
+// Package prompt turns a request into what a route depends on: the hashes of the prompt's units and its length. It
+// renders and tokenises within a budget; what cannot be done in time, or at all, falls back to a chain over the
+// conversation's bytes, and says so.
+package prompt
+
+import (
+	"context"
+	"time"
+
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
+	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
+	"github.com/kvmesh/kvmesh/gateway/internal/openai"
+)
+
+// Reasons why a prompt is not known exactly. They are metric labels and receipt words.
+const (
+	ReasonTemplate  = "template"
+	ReasonTokenizer = "tokenizer"
+	ReasonMedia     = "media"
+	ReasonSlow      = "slow"
+	ReasonOperation = "operation"
+)
+
+// Prompt is what is known of one prompt.
+type Prompt struct {
+	// Hashes is one per full unit.
+	Hashes []uint64
+	// UnitTokens is the size of a unit; 0 means 16.
+	UnitTokens uint32
+	// Tokens is the prompt's length; an estimate for FALLBACK.
+	Tokens uint32
+	// Certainty is EXACT or FALLBACK.
+	Certainty schedulerv1.Certainty
+	// Reason is why it is not EXACT.
+	Reason string
+	// IDs is the token ids, only when they were asked for.
+	IDs []uint32
+}
+
+// Config limits preparing.
+type Config struct {
+	// Budget is the longest time that rendering and tokenising may add to a request.
+	Budget time.Duration
+	// WantIDs asks for token ids, to send them to workers that are proven to take them.
+	WantIDs bool
+}
+
+// Preparer asks the template and tokenizer services. Its methods may be used concurrently.
+type Preparer struct {
+	cfg       Config
+	template  templatev1.TemplateServiceClient
+	tokenizer tokenizerv1.TokenizerServiceClient
+	skipped   func(stage string)
+	resting   *rests
+}
+
+// New makes a preparer. skipped is told each time a stage was given up.
+func New(cfg Config, t templatev1.TemplateServiceClient, k tokenizerv1.TokenizerServiceClient,
+	skipped func(stage string),
+) *Preparer {
+	return &Preparer{cfg: cfg, template: t, tokenizer: k, skipped: skipped, resting: newRests()}
+}
+
+// Prepare makes the prompt of a request. Its only fault is the context's end.
+func (p *Preparer) Prepare(ctx context.Context, q *openai.Request, m fleet.Model) (*Prompt, error) {
+	exact, reason := p.exact(ctx, q, m)
+	if err := ctx.Err(); err != nil {
+		return nil, fault.From(err)
+	}
+	if exact != nil {
+		return exact, nil
+	}
+	if reason != ReasonOperation {
+		p.skipped(reason)
+	}
+	return fallback(q, m, reason), nil
+}
+
+// exact prepares as the worker does, or says why that is not possible.
+func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) (*Prompt, string) {
+	switch q.Shape {
+	case openai.ShapeCompletion:
+		if q.Prompt.IDs {
+			return fromIDs(q, m, p.cfg.WantIDs)
+		}
+		if q.Prompt.Value.Kind != jsontext.String {
+			return nil, ReasonOperation
+		}
+	case openai.ShapeChat:
+	default:
+		return nil, ReasonOperation
+	}
+	if p.resting.now(m.Base) {
+		return nil, ReasonSlow
+	}
+	bounded, cancel := context.WithTimeout(ctx, p.cfg.Budget)
+	defer cancel()
+	out, reason := p.ask(bounded, q, m)
+	late := bounded.Err() != nil && ctx.Err() == nil
+	if out == nil && late {
+		reason = ReasonSlow
+	}
+	p.resting.note(m.Base, late)
+	return out, reason
+}
+
+// ask renders and tokenises.
+func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*Prompt, string) {
+	text, special := q.PromptText(), q.Prompt.AddSpecialTokens
+	if q.Shape == openai.ShapeChat {
+		resp, err := p.template.Render(ctx, renderRequest(q, m))
+		if err != nil {
+			return nil, ReasonTemplate
+		}
+		if len(resp.GetMediaKeys()) > 0 {
+			return nil, ReasonMedia
+		}
+		text, special = resp.GetText(), false
+	}
+	resp, err := p.tokenizer.Encode(ctx, &tokenizerv1.EncodeRequest{
+		Model: m.Base, Text: text, AddSpecialTokens: special, WantTokenIds: p.cfg.WantIDs,
+		Salting: &tokenizerv1.Salting{LoraName: m.LoRA, CacheSalt: salt(q)},
+	})
+	if err != nil {
+		return nil, ReasonTokenizer
+	}
+	return &Prompt{
+		Hashes: resp.GetUnitHashes(), UnitTokens: resp.GetUnitTokens(), Tokens: resp.GetTokenCount(),
+		Certainty: schedulerv1.Certainty_CERTAINTY_EXACT, IDs: resp.GetTokenIds(),
+	}, ""
+}
+
+// salt is the request's cache_salt; one that the tokenizer service would refuse is the worker's to judge.
+func salt(q *openai.Request) string {
+	if len(q.CacheSalt) > maxSaltBytes {
+		return ""
+	}
+	return q.CacheSalt
+}
+
+// maxSaltBytes is the limit of tokenizerv1.Salting.
+const maxSaltBytes = 4096
+
+func renderRequest(q *openai.Request, m fleet.Model) *templatev1.RenderRequest {
+	t := &q.Template
+	return &templatev1.RenderRequest{
+		Model:                  m.Base,
+		MessagesJson:           q.Text(t.Messages),
+		ToolsJson:              q.Text(t.Tools),
+		ToolChoiceJson:         q.Text(t.ToolChoice),
+		ChatTemplateKwargsJson: q.Text(t.Kwargs),
+		DocumentsJson:          q.Text(t.Documents),
+		ChatTemplate:           t.ChatTemplate,
+		AddGenerationPrompt:    t.AddGenerationPrompt,
+		ContinueFinalMessage:   t.ContinueFinalMessage,
+		ReasoningEffort:        t.ReasoningEffort,
+	}
+}
+
+// fromIDs hashes a prompt that is token ids already.
+func fromIDs(q *openai.Request, m fleet.Model, keep bool) (*Prompt, string) {
+	ids, ok := openai.TokenIDs(q.Doc, q.Prompt.Value)
+	if !ok {
+		return nil, ReasonTokenizer
+	}
+	root := kvblock.Namespace{Model: m.Base, LoRA: m.LoRA}.Root()
+	out := &Prompt{
+		Hashes: kvblock.AppendUnits(nil, root, ids, q.CacheSalt), Tokens: uint32(len(ids)),
+		Certainty: schedulerv1.Certainty_CERTAINTY_EXACT,
+	}
+	if keep {
+		out.IDs = ids
+	}
+	return out, ""
+}
