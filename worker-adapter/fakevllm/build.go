@@ -111,7 +111,7 @@ func (s *Server) engineConfig(rank int) engine.Config {
 	}
 	return engine.Config{
 		Rank: rank, BlockSize: c.BlockSize, Blocks: c.NumGPUBlocks - 1, MaxNumSeqs: c.MaxNumSeqs,
-		MaxBatchedTokens: c.MaxNumBatchedTokens, MaxQueued: c.MaxNumQueuedReqs, PrefixCaching: !c.DisablePrefixCaching,
+		MaxBatchedTokens: c.MaxNumBatchedTokens, MaxQueued: c.MaxNumQueuedReqs, PrefixCaching: !c.DisablePrefixCaching, StrictLRU: !c.since(24),
 		Priority: c.SchedulingPolicy == "priority", Profile: profile, Speedup: speed,
 	}
 }

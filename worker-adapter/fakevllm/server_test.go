@@ -43,10 +43,15 @@ func post(t *testing.T, url, body string, headers ...string) (*http.Response, st
 	}
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
+	return res, readAll(t, res)
+}
+
+func readAll(t *testing.T, res *http.Response) string {
+	t.Helper()
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	return res, string(text)
+	return string(text)
 }
 
 func TestSecondTurnHitsTheCache(t *testing.T) {

@@ -17,7 +17,8 @@ type sequence struct {
 	prompt int // number of its prompt
 	plan   *plan
 	seq    *engine.Seq
-	sent   int // tokens that a stream has passed on
+	sent   int          // tokens that a stream has passed on
+	state  engine.State // when the stream last looked
 	done   bool
 }
 

@@ -56,7 +56,9 @@ func (h *Handler) plan(ctx context.Context, s *script) (*plan, error) {
 	}
 	p.ids, p.text = ids, h.textOf(text, ids)
 	p.ends = h.detok.ends(p.text, ids)
-	if len(p.ids) < s.limit && !s.sampling.IgnoreEOS {
+	if len(p.ids) >= s.limit || s.sampling.IgnoreEOS {
+		p.finish = "length"
+	} else {
 		p.ids = append(p.ids[:len(p.ids):len(p.ids)], h.set.EOSTokenID)
 		p.ends = append(p.ends, len(p.text))
 	}

@@ -37,6 +37,11 @@ func (h *Handler) table() map[string]route {
 		t["/v1/load_lora_adapter"] = route{post: h.loadLoRA}
 		t["/v1/unload_lora_adapter"] = route{post: h.unloadLoRA}
 	}
+	h.scaleOutRoutes(t)
+	h.otherDialects(t)
+	if h.set.Pooling {
+		h.poolingRoutes(t)
+	}
 	if h.set.DevMode {
 		h.devRoutes(t)
 	}

@@ -85,9 +85,15 @@ type part struct {
 func (g *generation) relay(ctx context.Context, out *sse, emit func(part)) bool {
 	for {
 		open := false
-		for _, s := range g.seqs {
-			g.advance(out, s, emit)
-			open = open || !s.done
+		for _, s := range g.seqs { // states first: what is final now has all its tokens
+			s.state = s.seq.State()
+			open = open || s.state < engine.Finished
+		}
+		for again := true; again && !out.failed; { // one part of each in turn, as their steps made them
+			again = false
+			for _, s := range g.seqs {
+				again = g.advance(out, s, emit) || again
+			}
 		}
 		if out.failed {
 			g.drop()
@@ -105,26 +111,28 @@ func (g *generation) relay(ctx context.Context, out *sse, emit func(part)) bool 
 	}
 }
 
-// advance emits what a sequence has produced since the last time.
-func (g *generation) advance(out *sse, s *sequence, emit func(part)) {
-	state := s.seq.State() // before Produced: a final state comes after the last token
+// advance emits the next part of a sequence; false if there is none yet.
+func (g *generation) advance(out *sse, s *sequence, emit func(part)) bool {
+	if s.done || out.failed {
+		return false
+	}
 	have := s.seq.Produced()
-	for s.sent < have && !out.failed {
-		n := 1
-		if s.sent > 0 {
-			n = max(1, g.common.StreamInterval)
-		}
-		to := min(s.sent+n, have)
-		final := to == len(s.plan.ids)
-		if to-s.sent < n && !final {
-			break
-		}
-		s.done = final
-		emit(part{s: s, from: s.sent, to: to, final: final})
-		s.sent = to
+	n := 1
+	if s.sent > 0 {
+		n = max(1, g.common.StreamInterval)
 	}
-	if state == engine.Aborted && !s.done && !out.failed {
-		s.done = true
-		emit(part{s: s, from: s.sent, to: s.sent, final: true})
+	to := min(s.sent+n, have)
+	whole := to == len(s.plan.ids)
+	switch {
+	case to > s.sent && (to-s.sent == n || whole):
+	case s.state == engine.Aborted && to == s.sent:
+		whole = true
+	case s.state == engine.Aborted:
+	default:
+		return false
 	}
+	s.done = whole
+	emit(part{s: s, from: s.sent, to: to, final: whole})
+	s.sent = to
+	return true
 }

@@ -119,7 +119,7 @@ func (e *Engine) Restart() {
 		e.drop(q)
 	}
 	e.aborts = e.aborts[:0]
-	e.sched.pool = newPool(e.cfg.Blocks)
+	e.sched.pool = newPool(e.cfg.Blocks, e.cfg.StrictLRU)
 	e.sched.step = nil
 	e.stats = Stats{}
 	e.mode = mode{frozen: e.mode.frozen}

@@ -24,6 +24,7 @@ type Config struct {
 	MaxBatchedTokens int
 	MaxQueued        int // waiting jobs before ErrBusy; 0 is no limit
 	PrefixCaching    bool
+	StrictLRU        bool // vLLM 0.23: a released block without contents waits its turn like the others
 	Priority         bool // --scheduling-policy priority
 	Profile          Profile
 	Speedup          float64 // divides all step times; 0 makes them nothing
@@ -58,7 +59,7 @@ type Engine struct {
 // New makes an engine; sink and obs may be nil.
 func New(cfg Config, sink Sink, obs Observer) *Engine {
 	e := &Engine{cfg: cfg, sink: sink, obs: obs, wake: make(chan struct{}, 1)}
-	e.sched = scheduler{cfg: &e.cfg, pool: newPool(cfg.Blocks), stats: &e.stats}
+	e.sched = scheduler{cfg: &e.cfg, pool: newPool(cfg.Blocks, cfg.StrictLRU), stats: &e.stats}
 	return e
 }
 

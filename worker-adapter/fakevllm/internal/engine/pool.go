@@ -24,11 +24,13 @@ type pool struct {
 	byHash map[uint64]int32
 	free   int
 	events []kvevent.Event
+	// strict queues all blocks by last use; otherwise those without contents are reused before any cached one.
+	strict bool
 }
 
 // newPool has n usable blocks.
-func newPool(n int) *pool {
-	p := &pool{blocks: make([]block, n+1), byHash: make(map[uint64]int32, n)}
+func newPool(n int, strict bool) *pool {
+	p := &pool{blocks: make([]block, n+1), byHash: make(map[uint64]int32, n), strict: strict}
 	p.blocks[0] = block{prev: 0, next: 0, twin: none}
 	for i := int32(1); i <= int32(n); i++ {
 		p.blocks[i].twin = none
@@ -138,8 +140,8 @@ func (p *pool) cache(i int32, h Hash) {
 	p.blocks[at].twin = i
 }
 
-// release gives a sequence's blocks back, last first, so that tails are reused before heads. Blocks that hold nothing
-// cached go to the front of the queue, the others behind all that were used before.
+// release gives a sequence's blocks back, last first, so that tails are reused before heads. Cached ones go behind all
+// that were used before.
 func (p *pool) release(blocks []int32) {
 	for k := len(blocks) - 1; k >= 0; k-- {
 		i := blocks[k]
@@ -147,7 +149,7 @@ func (p *pool) release(blocks []int32) {
 		if b.refs--; b.refs > 0 {
 			continue
 		}
-		if b.cached {
+		if b.cached || p.strict {
 			p.link(i, p.blocks[0].prev)
 			continue
 		}
