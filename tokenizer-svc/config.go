@@ -72,7 +72,8 @@ const (
 func (c *Config) SetDefaults() {
 	cores := runtime.GOMAXPROCS(0)
 	setDefault(&c.Engine, engineAuto)
-	setDefault(&c.FastThreads, cores+2)
+	// Go runs a few more threads than cores; those beyond the bound hand their calls over.
+	setDefault(&c.FastThreads, min(2*cores+2, cores+8))
 	setDefault(&c.Parallel, cores)
 	setDefault(&c.AuditEvery, 1000)
 	setDefault(&c.SegmentCacheBytes, 64*conf.MiB)

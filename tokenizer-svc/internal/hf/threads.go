@@ -15,6 +15,7 @@ type Threads struct {
 	jobs    chan job
 	done    chan struct{}
 	start   sync.Once
+	stop    sync.Once
 	group   sync.WaitGroup
 }
 
@@ -31,10 +32,10 @@ type reply struct {
 	err error
 }
 
-// NewThreads bounds the process to limit threads with fastokens state (at least 2): all but the workers' share are
-// admitted as they come. The bound is the process's: the last call sets it.
+// NewThreads bounds the process to limit threads with fastokens state (at least 2): a quarter are workers, the others
+// are admitted as they come. The bound is the process's: the last call sets it.
 func NewThreads(limit int) *Threads {
-	workers := max(1, min(runtime.GOMAXPROCS(0), limit/2))
+	workers := max(1, limit/4)
 	limitThreads(max(1, limit-workers))
 	return &Threads{workers: workers, jobs: make(chan job), done: make(chan struct{})}
 }
@@ -70,10 +71,10 @@ func (t *Threads) work() {
 	}
 }
 
-// Close ends the workers. Calls that run finish; later calls that need a worker get ErrClosed.
+// Close ends the workers. Calls that run finish; later calls that need a worker get ErrClosed. A second Close waits too.
 func (t *Threads) Close() {
 	// A run that comes after this starts no worker.
 	t.start.Do(func() {})
-	close(t.done)
+	t.stop.Do(func() { close(t.done) })
 	t.group.Wait()
 }
