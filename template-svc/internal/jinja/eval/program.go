@@ -1,9 +1,18 @@
-// Package eval compiles a syntax tree to closures and runs them.
+// Package eval turns a syntax tree into closures and runs them.
+//
+// Compiling goes frame by frame, as Jinja2's code generator does: package
+// symbols decide for each name of a frame whether it is looked up among the
+// render's variables, copied from the frame around, or unset until bound, and
+// give it a slot of the function it belongs to. Each node then becomes a
+// closure over slots; what can be decided from the source alone (which method
+// a name may mean, whether a chain of + joins texts, whether a macro's text is
+// printed at once) is decided there.
 package eval
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
@@ -17,25 +26,141 @@ type Var struct {
 	Value value.Value
 }
 
-// Input is what one render needs.
+// Input is what one render needs; Limits is complete.
 type Input struct {
 	Vars   []Var
 	Now    func() time.Time
 	Limits limit.Limits
 }
 
-// Program is a compiled template.
-type Program struct{}
-
-// Compile makes a program of a tree.
-func Compile(tree *syntax.Template, limits limit.Limits) (*Program, error) {
-	return nil, errors.New("the evaluator follows")
+// Program is a compiled template, immutable and safe for concurrent use.
+type Program struct {
+	root       stmtFunc
+	fn         *function
+	names      []string      // of globals, by index
+	builtins   []value.Value // their values if the render has no such variable
+	undeclared []string
+	runs       sync.Pool // of *run, for their buffers
 }
 
-// Render runs the program.
+// run is the state of one render.
+type run struct {
+	m       limit.Meter
+	out     []byte
+	globals []value.Value
+	now     func() time.Time
+	// autoescape is set within an autoescape block.
+	autoescape bool
+	free       []*frame
+	printer    value.Printer // of tojson
+	stack      []value.Value // arguments of calls under way
+	seed       uint64        // of random and lipsum
+}
+
+// Render runs the program and appends its text to dst; after an error dst is
+// returned unchanged.
 func (p *Program) Render(ctx context.Context, dst []byte, in Input) ([]byte, error) {
-	return dst, errors.New("the evaluator follows")
+	r, _ := p.runs.Get().(*run)
+	if r == nil {
+		r = &run{}
+	}
+	r.m = limit.NewMeter(ctx, in.Limits)
+	r.now = in.Now
+	r.out = dst
+	r.seed = 1
+	r.globals = append(r.globals[:0], p.builtins...)
+	for _, v := range in.Vars {
+		if i := slices.Index(p.names, v.Name); i >= 0 {
+			r.globals[i] = v.Value
+		}
+	}
+	f := r.newFrame(p.fn, nil)
+	_, err := p.root(f)
+	r.endFrame(p.fn, f)
+	out := r.out
+	p.release(r)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
 }
 
-// Undeclared lists names read before they are set.
-func (p *Program) Undeclared() []string { return nil }
+// release puts r back without what it held of the render.
+func (p *Program) release(r *run) {
+	clear(r.globals)
+	clear(r.stack[:cap(r.stack)])
+	r.stack = r.stack[:0]
+	r.out, r.now, r.autoescape = nil, nil, false
+	r.m = limit.Meter{}
+	p.runs.Put(r)
+}
+
+// Undeclared lists, sorted, names that are read before they are set.
+func (p *Program) Undeclared() []string { return p.undeclared }
+
+// newFrame gives a record for fn. Records of functions without closures are
+// used again.
+func (r *run) newFrame(fn *function, up *frame) *frame {
+	n := len(fn.slots)
+	if k := len(r.free) - 1; k >= 0 && !fn.inner {
+		f := r.free[k]
+		r.free = r.free[:k]
+		if cap(f.slots) < n {
+			f.slots = make([]value.Value, n)
+		}
+		f.slots = f.slots[:n]
+		f.up = up
+		return f
+	}
+	return &frame{r: r, up: up, slots: make([]value.Value, n, max(n, 8))}
+}
+
+// endFrame gives a record back.
+func (r *run) endFrame(fn *function, f *frame) {
+	if !fn.inner {
+		clear(f.slots)
+		f.up = nil
+		r.free = append(r.free, f)
+	}
+}
+
+// emit appends text to the output.
+func (r *run) emit(s string) error {
+	if err := r.m.Bytes(len(s)); err != nil {
+		return err
+	}
+	r.out = append(r.out, s...)
+	return nil
+}
+
+// cut takes the output from start on as a string of its own.
+func (r *run) cut(start int) string {
+	s := string(r.out[start:])
+	r.out = r.out[:start]
+	return s
+}
+
+// Compile makes a program of a tree. Faults are *pyerr.Error of type
+// TemplateAssertionError.
+func Compile(tree *syntax.Template, limits limit.Limits) (*Program, error) {
+	c := &compiler{
+		index:      map[string]int{},
+		undeclared: map[string]bool{},
+		blocks:     map[string]*blockDef{},
+	}
+	root := c.template(tree)
+	if c.err != nil {
+		return nil, c.err
+	}
+	p := &Program{root: root, fn: c.rootFn, names: c.names}
+	p.builtins = make([]value.Value, len(c.names))
+	for i, name := range c.names {
+		p.builtins[i] = builtin(name)
+	}
+	for _, name := range sortedNames(c.undeclared) {
+		if isMissing(builtin(name)) {
+			p.undeclared = append(p.undeclared, name)
+		}
+	}
+	return p, nil
+}

@@ -131,6 +131,17 @@ func (m *Meter) Work(n int) error {
 	return m.poll()
 }
 
+// scanBytes is the text a built-in looks through in about the time of a step.
+const scanBytes = 256
+
+// Scan counts the reading of n bytes of text by a built-in.
+func (m *Meter) Scan(n int) error {
+	if n < scanBytes {
+		return nil
+	}
+	return m.Work(n / scanBytes)
+}
+
 func (m *Meter) poll() error {
 	m.steps -= ctxSteps
 	m.toPoll = ctxSteps

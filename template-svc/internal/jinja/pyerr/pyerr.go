@@ -48,10 +48,10 @@ func (e *Error) Error() string {
 }
 
 // New makes an error of a Python type without a place.
-func New(typ, format string, a ...any) *Error {
-	if len(a) == 0 {
-		return &Error{Type: typ, Message: format}
-	}
+func New(typ, message string) *Error { return &Error{Type: typ, Message: message} }
+
+// Newf is New with a message made by fmt.Sprintf.
+func Newf(typ, format string, a ...any) *Error {
 	return &Error{Type: typ, Message: fmt.Sprintf(format, a...)}
 }
 

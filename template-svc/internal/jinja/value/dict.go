@@ -66,7 +66,7 @@ func hash(v Value) (hashKey, error) {
 			return hashKey{k: KindObject, n: uint64(uintptr(v.p))}, nil
 		}
 	}
-	return hashKey{}, pyerr.New(pyerr.Type, "unhashable type: '%s'", v.TypeName())
+	return hashKey{}, pyerr.Newf(pyerr.Type, "unhashable type: '%s'", v.TypeName())
 }
 
 func hashTuple(v Value) (hashKey, error) {

@@ -29,7 +29,9 @@ type Printable interface{ AppendRepr(p *Printer) error }
 type Container interface{ Contains(v Value) (bool, error) }
 
 // Indexed objects answer x[key]; ok is false if the key is absent.
-type Indexed interface{ Item(key Value) (v Value, ok bool) }
+type Indexed interface {
+	Item(key Value) (v Value, ok bool)
+}
 
 // Attributed objects answer x.name; ok is false if there is no such attribute.
 type Attributed interface {
@@ -157,7 +159,7 @@ func (v Value) Iter() (Iterator, error) {
 			return it.Iter(), nil
 		}
 	}
-	return nil, pyerr.New(pyerr.Type, "'%s' object is not iterable", v.TypeName())
+	return nil, pyerr.Newf(pyerr.Type, "'%s' object is not iterable", v.TypeName())
 }
 
 // CanIter reports whether Iter succeeds, without touching a generator.
@@ -188,5 +190,5 @@ func (v Value) Len() (int, error) {
 			return l.Len()
 		}
 	}
-	return 0, pyerr.New(pyerr.Type, "object of type '%s' has no len()", v.TypeName())
+	return 0, pyerr.Newf(pyerr.Type, "object of type '%s' has no len()", v.TypeName())
 }

@@ -1,12 +1,24 @@
 package value
 
 import (
+	"math"
+	"strconv"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
-// Printer writes texts of values, charging m; it is for one render.
+// maxDepth bounds every recursion over a value's members. JSON input nests at
+// most 500 deep and CPython itself gives up near 1,000; a template can nest
+// deeper by wrapping a value again and again.
+const maxDepth = 1000
+
+// errDepth is what a deeper value ends a render with.
+func errDepth() error { return &limit.Error{Kind: limit.Depth, Max: maxDepth} }
+
+// Printer writes texts of values, charging Meter; it is for one render.
 type Printer struct {
 	Buf   []byte
 	Meter *limit.Meter
@@ -22,8 +34,273 @@ func (p *Printer) Write(s string) error {
 	return nil
 }
 
-// RuneCount is the number of code points of s.
-func RuneCount(s string) int { return utf8.RuneCountInString(s) }
+// Str appends Python's str(v).
+func (p *Printer) Str(v Value) error {
+	switch v.k {
+	case KindStr:
+		return p.Write(v.AsStr())
+	case KindUndefined:
+		return nil
+	}
+	return p.Repr(v)
+}
+
+// Repr appends Python's repr(v).
+func (p *Printer) Repr(v Value) error {
+	switch v.k {
+	case KindUndefined:
+		return p.Write("Undefined")
+	case KindNone:
+		return p.Write("None")
+	case KindBool:
+		if v.AsBool() {
+			return p.Write("True")
+		}
+		return p.Write("False")
+	case KindInt:
+		if err := p.Meter.Bytes(8); err != nil {
+			return err
+		}
+		p.Buf = strconv.AppendInt(p.Buf, v.AsInt(), 10)
+		return nil
+	case KindBig:
+		s, err := bigText(v)
+		if err != nil {
+			return err
+		}
+		return p.Write(s)
+	case KindFloat:
+		return p.Write(FloatRepr(v.AsFloat()))
+	case KindStr:
+		return p.reprStr(v)
+	}
+	return p.container(v)
+}
+
+func (p *Printer) reprStr(v Value) error {
+	s := v.AsStr()
+	if err := p.Meter.Bytes(len(s) + 2); err != nil {
+		return err
+	}
+	if v.markup {
+		p.Buf = append(p.Buf, "Markup("...)
+	}
+	p.Buf = AppendReprString(p.Buf, s)
+	if v.markup {
+		p.Buf = append(p.Buf, ')')
+	}
+	return nil
+}
+
+func (p *Printer) container(v Value) error {
+	if p.depth++; p.depth > maxDepth {
+		return errDepth()
+	}
+	defer func() { p.depth-- }()
+	switch v.k {
+	case KindList:
+		return p.cells("[", v.Cells(), "]")
+	case KindTuple:
+		end := ")"
+		if v.n == 1 {
+			end = ",)"
+		}
+		return p.cells("(", v.Cells(), end)
+	case KindDict:
+		return p.Entries(v.AsDict())
+	}
+	if o, ok := v.AsObject().(Printable); ok {
+		return o.AppendRepr(p)
+	}
+	return p.Write("<" + v.TypeName() + " object>")
+}
+
+func (p *Printer) cells(open string, cells []Value, end string) error {
+	if err := p.Write(open); err != nil {
+		return err
+	}
+	for i, c := range cells {
+		if i > 0 {
+			p.Buf = append(p.Buf, ", "...)
+		}
+		if err := p.Repr(c); err != nil {
+			return err
+		}
+	}
+	if err := p.Meter.Work(len(cells)); err != nil {
+		return err
+	}
+	return p.Write(end)
+}
+
+// Entries appends the repr of a dict.
+func (p *Printer) Entries(d *Dict) error {
+	if err := p.Write("{"); err != nil {
+		return err
+	}
+	for i := range d.entries {
+		if i > 0 {
+			p.Buf = append(p.Buf, ", "...)
+		}
+		if err := p.Repr(d.entries[i].Key); err != nil {
+			return err
+		}
+		p.Buf = append(p.Buf, ": "...)
+		if err := p.Repr(d.entries[i].Val); err != nil {
+			return err
+		}
+	}
+	if err := p.Meter.Work(len(d.entries)); err != nil {
+		return err
+	}
+	return p.Write("}")
+}
+
+// StrOf is Python's str(v) as a Go string.
+func StrOf(m *limit.Meter, v Value) (string, error) {
+	if v.k == KindStr {
+		return v.AsStr(), nil
+	}
+	p := Printer{Meter: m}
+	err := p.Str(v)
+	return string(p.Buf), err
+}
+
+// ReprOf is Python's repr(v) as a Go string.
+func ReprOf(m *limit.Meter, v Value) (string, error) {
+	p := Printer{Meter: m}
+	err := p.Repr(v)
+	return string(p.Buf), err
+}
+
+// bigText is str of a big int: ValueError above CPython's digit limit.
+func bigText(v Value) (string, error) {
+	b := v.AsBig()
+	// A digit is at least 3.32 bits: the check spares a costly conversion.
+	if float64(b.BitLen()) > (maxIntDigits+1)*3.33 {
+		return "", errDigits()
+	}
+	s := b.String()
+	digits := len(s)
+	if s[0] == '-' {
+		digits--
+	}
+	if digits > maxIntDigits {
+		return "", errDigits()
+	}
+	return s, nil
+}
+
+func errDigits() error {
+	return pyerr.New(pyerr.Value, "Exceeds the limit (4300 digits) for integer string conversion; "+
+		"use sys.set_int_max_str_digits() to increase the limit")
+}
+
+// FloatRepr is Python's repr of a float: the shortest digits that read back
+// equal, in exponent form below 1e-4 and from 1e16.
+func FloatRepr(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	case f == 0:
+		if math.Signbit(f) {
+			return "-0.0"
+		}
+		return "0.0"
+	}
+	if a := math.Abs(f); a < 1e-4 || a >= 1e16 {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if f == math.Trunc(f) {
+		s += ".0"
+	}
+	return s
+}
 
 // ReprString is Python's repr of a str.
-func ReprString(s string) string { return "'" + s + "'" }
+func ReprString(s string) string { return string(AppendReprString(nil, s)) }
+
+// AppendReprString appends Python's repr of a str: single quotes unless only
+// those occur in s, escapes for what is not printable.
+func AppendReprString(b []byte, s string) []byte {
+	quote := byte('\'')
+	single, double := false, false
+	for i := 0; i < len(s); i++ {
+		single = single || s[i] == '\''
+		double = double || s[i] == '"'
+	}
+	if single && !double {
+		quote = '"'
+	}
+	b = append(b, quote)
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			b = appendReprByte(b, c, quote)
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if unicode.IsPrint(r) {
+			b = append(b, s[i:i+n]...)
+		} else {
+			b = appendRuneEscape(b, r)
+		}
+		i += n
+	}
+	return append(b, quote)
+}
+
+func appendReprByte(b []byte, c, quote byte) []byte {
+	switch {
+	case c == quote || c == '\\':
+		return append(b, '\\', c)
+	case c == '\n':
+		return append(b, '\\', 'n')
+	case c == '\r':
+		return append(b, '\\', 'r')
+	case c == '\t':
+		return append(b, '\\', 't')
+	case c < ' ' || c == 0x7f:
+		return appendRuneEscape(b, rune(c))
+	}
+	return append(b, c)
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendRuneEscape appends \xHH, \uHHHH or \UHHHHHHHH.
+func appendRuneEscape(b []byte, r rune) []byte {
+	width, letter := 8, byte('U')
+	if r < 0x100 {
+		width, letter = 2, 'x'
+	} else if r < 0x10000 {
+		width, letter = 4, 'u'
+	}
+	b = append(b, '\\', letter)
+	for shift := 4 * (width - 1); shift >= 0; shift -= 4 {
+		b = append(b, hexDigits[r>>shift&15])
+	}
+	return b
+}
+
+// ASCIIRepr is Python's ascii(): a repr whose other characters are escaped.
+func ASCIIRepr(repr string) string {
+	var b []byte
+	for _, r := range repr {
+		if r < utf8.RuneSelf {
+			b = append(b, byte(r))
+		} else {
+			b = appendRuneEscape(b, r)
+		}
+	}
+	return string(b)
+}
+
+// RuneCount is the number of code points of s.
+func RuneCount(s string) int { return utf8.RuneCountInString(s) }

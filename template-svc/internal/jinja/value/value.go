@@ -113,6 +113,11 @@ func Str(s string) Value {
 	return Value{k: KindStr, p: unsafe.Pointer(unsafe.StringData(s)), n: uint64(len(s))}
 }
 
+// StrOfBytes makes a string of b without copying; b must not change afterwards.
+func StrOfBytes(b []byte) Value {
+	return Value{k: KindStr, p: unsafe.Pointer(unsafe.SliceData(b)), n: uint64(len(b))}
+}
+
 // Markup makes text that counts as escaped already.
 func Markup(s string) Value {
 	v := Str(s)
@@ -135,6 +140,10 @@ func OfDict(d *Dict) Value { return Value{k: KindDict, p: unsafe.Pointer(d)} }
 
 // OfObject wraps an opaque object.
 func OfObject(o Object) Value { return Value{k: KindObject, p: unsafe.Pointer(&o)} }
+
+// OfObjectRef wraps the object that o points to without allocating; *o must
+// not change afterwards.
+func OfObjectRef(o *Object) Value { return Value{k: KindObject, p: unsafe.Pointer(o)} }
 
 // Kind gives the coarse type.
 func (v Value) Kind() Kind { return v.k }
@@ -184,6 +193,14 @@ func (v Value) AsFloat() float64 { return math.Float64frombits(v.n) }
 
 // AsStr gives the text of a KindStr.
 func (v Value) AsStr() string { return unsafe.String((*byte)(v.p), int(v.n)) }
+
+// Text gives the text of a KindStr, "" for any other kind.
+func (v Value) Text() string {
+	if v.k != KindStr {
+		return ""
+	}
+	return v.AsStr()
+}
 
 // Cells gives the members of a list or tuple, which must not be changed.
 func (v Value) Cells() []Value { return unsafe.Slice((*Value)(v.p), int(v.n)) }

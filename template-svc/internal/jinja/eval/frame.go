@@ -1,0 +1,208 @@
+package eval
+
+import (
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+)
+
+// scope is a frame at compile time.
+type scope struct {
+	sym *symbols
+	// top: statements here export what they bind to blocks and macros.
+	top bool
+	// soft: an if or inline-if around, without a frame between, so an unknown
+	// filter or test fails only when it is reached.
+	soft bool
+	// loop: break and continue have a loop to act on within the function.
+	loop bool
+}
+
+// inner is a scope of its own within the same function.
+func (s *scope) inner() *scope {
+	return &scope{sym: newSymbols(s.sym, s.sym.fn, s.sym.level+1), loop: s.loop}
+}
+
+// function is a scope that is entered by a call.
+func (s *scope) function() *scope {
+	return &scope{sym: newSymbols(s.sym, newFunction(s.sym.fn), s.sym.level+1)}
+}
+
+func (s *scope) softly() *scope {
+	c := *s
+	c.soft = true
+	return &c
+}
+
+// frame is an activation record at run time.
+type frame struct {
+	r     *run
+	slots []value.Value
+	up    *frame // record of the function around
+}
+
+// exprFunc computes an expression.
+type exprFunc func(f *frame) (value.Value, error)
+
+// control says how a statement ended.
+type control uint8
+
+const (
+	goOn control = iota
+	doBreak
+	doContinue
+)
+
+// stmtFunc runs a statement.
+type stmtFunc func(f *frame) (control, error)
+
+// hops is the number of records between code of fn and the one that r is in.
+func hops(fn *function, r ref) int {
+	n := 0
+	for f := fn; f != r.fn; f = f.outer {
+		n++
+	}
+	return n
+}
+
+// getter reads a variable; the zero Value stands for "not set".
+func getter(s *scope, r ref) func(f *frame) value.Value {
+	slot := r.slot
+	switch n := hops(s.sym.fn, r); n {
+	case 0:
+		return func(f *frame) value.Value { return f.slots[slot] }
+	case 1:
+		return func(f *frame) value.Value { return f.up.slots[slot] }
+	default:
+		return func(f *frame) value.Value {
+			for range n {
+				f = f.up
+			}
+			return f.slots[slot]
+		}
+	}
+}
+
+// isMissing tells "not set" from undefined values, which have a reason.
+func isMissing(v value.Value) bool { return v.IsUndefined() && v.Undef() == nil }
+
+// enter gives the code that sets up the variables of a frame; nil if none
+// needs it.
+func (c *compiler) enter(s *scope) func(f *frame) {
+	var steps []func(f *frame)
+	for _, l := range s.sym.loads {
+		slot := l.ref.slot
+		switch l.do {
+		case loadResolve:
+			i := c.global(l.name)
+			c.undeclared[l.name] = true
+			if !s.sym.stored(l.name) {
+				break // read from the render's variables directly
+			}
+			steps = append(steps, func(f *frame) { f.slots[slot] = f.r.globals[i] })
+		case loadAlias:
+			get := getter(s, l.outer)
+			steps = append(steps, func(f *frame) { f.slots[slot] = get(f) })
+		case loadUndefined:
+			steps = append(steps, func(f *frame) { f.slots[slot] = value.Value{} })
+		}
+	}
+	switch len(steps) {
+	case 0:
+		return nil
+	case 1:
+		return steps[0]
+	}
+	return func(f *frame) {
+		for _, step := range steps {
+			step(f)
+		}
+	}
+}
+
+// leave gives the code that unsets a frame's variables, for closures that
+// captured them; nil if there can be none.
+func (c *compiler) leave(s *scope) func(f *frame) {
+	if !s.sym.fn.inner || len(s.sym.loads) == 0 {
+		return nil
+	}
+	slots := make([]int, len(s.sym.loads))
+	for i, l := range s.sym.loads {
+		slots[i] = l.ref.slot
+	}
+	return func(f *frame) {
+		for _, i := range slots {
+			f.slots[i] = value.Value{}
+		}
+	}
+}
+
+func do(step func(f *frame), f *frame) {
+	if step != nil {
+		step(f)
+	}
+}
+
+// direct reports whether a name is read straight from the render's variables.
+func direct(s *symbols, name string) bool {
+	for f := s; f != nil; f = f.parent {
+		r, ok := f.own(name)
+		if !ok {
+			continue
+		}
+		for b := f; b != nil; b = b.base {
+			if i, ok := b.at[r]; ok {
+				return b.loads[i].do == loadResolve && !f.stored(name)
+			}
+		}
+		return false
+	}
+	return false
+}
+
+// name compiles the reading of a variable.
+func (c *compiler) name(n *syntax.Name, s *scope) exprFunc {
+	missing := value.Missing(n.Name)
+	if direct(s.sym, n.Name) {
+		i := c.global(n.Name)
+		return func(f *frame) (value.Value, error) {
+			if v := f.r.globals[i]; !isMissing(v) {
+				return v, nil
+			}
+			return missing, nil
+		}
+	}
+	r, ok := s.sym.find(n.Name)
+	if !ok {
+		panic("unresolved name " + n.Name)
+	}
+	if hops(s.sym.fn, r) == 0 {
+		slot := r.slot
+		return func(f *frame) (value.Value, error) {
+			if v := f.slots[slot]; !isMissing(v) {
+				return v, nil
+			}
+			return missing, nil
+		}
+	}
+	get := getter(s, r)
+	return func(f *frame) (value.Value, error) {
+		if v := get(f); !isMissing(v) {
+			return v, nil
+		}
+		return missing, nil
+	}
+}
+
+// setter compiles the binding of one name; top-level bindings are exported.
+func (c *compiler) setter(name string, s *scope) func(f *frame, v value.Value) {
+	r, _ := s.sym.find(name)
+	slot := r.slot
+	if s.top && c.exports {
+		i := c.global(name)
+		return func(f *frame, v value.Value) {
+			f.slots[slot] = v
+			f.r.globals[i] = v
+		}
+	}
+	return func(f *frame, v value.Value) { f.slots[slot] = v }
+}

@@ -1,0 +1,272 @@
+package eval
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+)
+
+// numberFilterOf gives the filters that make numbers.
+func numberFilterOf(name string) nativeFunc {
+	switch name {
+	case "abs":
+		return absFilter
+	case "int":
+		return bound(intSignature, toInt)
+	case "float":
+		return bound(floatSignature, toFloat)
+	case "round":
+		return bound(roundSignature, roundFilter)
+	case "sum":
+		return bound(sumSignature, sumFilter)
+	case "length", "count":
+		return lengthFilter
+	}
+	return nil
+}
+
+var (
+	intSignature   = newSignature("do_int", 1, "value", "default", "base")
+	floatSignature = newSignature("do_float", 1, "value", "default")
+	roundSignature = newSignature("do_round", 1, "value", "precision", "method")
+	sumSignature   = &signature{
+		name: "sync_do_sum", required: 1, hidden: 1,
+		params: []string{"iterable", "attribute", "start"},
+	}
+)
+
+func absFilter(_ *run, a *args) (value.Value, error) {
+	if len(a.kw) > 0 {
+		return value.Value{}, typeError("abs() takes no keyword arguments")
+	}
+	if len(a.pos) != 1 {
+		return value.Value{}, typeError("abs() takes exactly one argument (%d given)", len(a.pos))
+	}
+	v := a.pos[0]
+	switch {
+	case v.Kind() == value.KindFloat:
+		return value.Float(math.Abs(v.AsFloat())), nil
+	case !v.IsInt():
+		return value.Value{}, typeError("bad operand type for abs(): '%s'", v.TypeName())
+	case v.AsBig().Sign() < 0:
+		return value.Unary("-", v)
+	}
+	return value.Unary("+", v)
+}
+
+func lengthFilter(r *run, a *args) (value.Value, error) {
+	if len(a.kw) > 0 {
+		return value.Value{}, typeError("len() takes no keyword arguments")
+	}
+	if len(a.pos) != 1 {
+		return value.Value{}, typeError("len() takes exactly one argument (%d given)", len(a.pos))
+	}
+	if v := a.pos[0]; v.IsStr() {
+		if err := r.m.Scan(len(v.AsStr())); err != nil {
+			return v, err
+		}
+	}
+	n, err := a.pos[0].Len()
+	return value.Int(int64(n)), err
+}
+
+// toInt is int(value, base) for text and int(value) else; what cannot be read
+// goes through float and then becomes the default.
+func toInt(r *run, b []value.Value) (value.Value, error) {
+	def := value.Int(0)
+	if !isMissing(b[1]) {
+		def = b[1]
+	}
+	v := b[0]
+	switch v.Kind() {
+	case value.KindUndefined:
+		return v, value.RaiseUndefined(v)
+	case value.KindBool, value.KindInt, value.KindBig:
+		return value.Unary("+", v)
+	case value.KindFloat:
+		i, err := value.TruncFloat(v.AsFloat())
+		if pyerr.Is(err, pyerr.Value) {
+			return def, nil
+		}
+		return i, err
+	case value.KindStr:
+		base := value.Int(10)
+		if !isMissing(b[2]) {
+			base = b[2]
+		}
+		return textToInt(r, v, base, def)
+	}
+	return def, nil
+}
+
+func textToInt(r *run, v, base, def value.Value) (value.Value, error) {
+	if err := r.m.Scan(len(v.AsStr())); err != nil {
+		return v, err
+	}
+	if k := base.Kind(); k == value.KindInt || k == value.KindBool {
+		if n := base.AsInt(); n == 0 || n >= 2 && n <= 36 {
+			i, ok, err := value.ParseInt(v.AsStr(), int(n))
+			if err == nil && ok {
+				return i, r.m.Bits(int64(i.AsBig().BitLen()))
+			}
+		}
+	}
+	f, ok := value.ParseFloat(v.AsStr())
+	if !ok {
+		return def, nil
+	}
+	i, err := value.TruncFloat(f)
+	if err != nil {
+		return def, nil
+	}
+	return i, nil
+}
+
+func toFloat(_ *run, b []value.Value) (value.Value, error) {
+	v := b[0]
+	switch {
+	case v.IsUndefined():
+		return v, value.RaiseUndefined(v)
+	case v.IsNumber():
+		f, err := value.ToFloat(v)
+		return value.Float(f), err
+	case v.IsStr():
+		if f, ok := value.ParseFloat(v.AsStr()); ok {
+			return value.Float(f), nil
+		}
+	}
+	if isMissing(b[1]) {
+		return value.Float(0), nil
+	}
+	return b[1], nil
+}
+
+func roundFilter(r *run, b []value.Value) (value.Value, error) {
+	how := "common"
+	if !isMissing(b[2]) {
+		how = b[2].Text()
+	}
+	if how != "common" && how != "ceil" && how != "floor" {
+		return value.Value{}, pyerr.New(pyerr.FilterArgument, "method must be common, ceil or floor")
+	}
+	digits := value.Int(0)
+	if !isMissing(b[1]) {
+		digits = b[1]
+	}
+	if how == "common" {
+		return round(r, b[0], digits)
+	}
+	// func(value * 10**precision) / 10**precision
+	scale, err := value.Binary(&r.m, "**", value.Int(10), digits)
+	if err != nil {
+		return value.Value{}, err
+	}
+	v, err := value.Binary(&r.m, "*", b[0], scale)
+	if err != nil {
+		return value.Value{}, err
+	}
+	switch {
+	case v.Kind() == value.KindFloat:
+		f := math.Floor(v.AsFloat())
+		if how == "ceil" {
+			f = math.Ceil(v.AsFloat())
+		}
+		if v, err = value.TruncFloat(f); err != nil {
+			return value.Value{}, err
+		}
+	case !v.IsInt():
+		return value.Value{}, typeError("must be real number, not %s", v.TypeName())
+	}
+	return value.Binary(&r.m, "/", v, scale)
+}
+
+// round is Python's round(v, digits): halves go to even.
+func round(r *run, v, digits value.Value) (value.Value, error) {
+	if !v.IsNumber() {
+		return value.Value{}, typeError("type %s doesn't define __round__ method", v.TypeName())
+	}
+	if digits.IsNone() {
+		if v.Kind() != value.KindFloat {
+			return value.Unary("+", v)
+		}
+		return value.TruncFloat(math.RoundToEven(v.AsFloat()))
+	}
+	n, err := asInt(digits, 0)
+	if err != nil {
+		return value.Value{}, err
+	}
+	if v.Kind() != value.KindFloat {
+		return roundInt(r, v, n)
+	}
+	f := v.AsFloat()
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0) || n > 323:
+		return v, nil
+	case n < -308:
+		return value.Float(math.Copysign(0, f)), nil
+	case n < 0:
+		i, err := value.TruncFloat(f)
+		if err != nil {
+			return v, err
+		}
+		if f == math.Trunc(f) {
+			if i, err = roundInt(r, i, n); err != nil {
+				return v, err
+			}
+			g, err := value.ToFloat(i)
+			return value.Float(math.Copysign(g, f)), err
+		}
+		p := math.Pow(10, float64(-n))
+		return value.Float(math.RoundToEven(f/p) * p), nil
+	}
+	f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', int(n), 64), 64)
+	return value.Float(f), nil
+}
+
+// roundInt rounds an int to a power of ten above one.
+func roundInt(r *run, v value.Value, digits int64) (value.Value, error) {
+	if digits >= 0 {
+		return value.Unary("+", v)
+	}
+	x := v.AsBig()
+	if -digits > int64(x.BitLen()) {
+		return value.Int(0), nil
+	}
+	scale, err := value.Binary(&r.m, "**", value.Int(10), value.Int(-digits))
+	if err != nil {
+		return v, err
+	}
+	p := scale.AsBig()
+	q, rest := new(big.Int).DivMod(x, p, new(big.Int))
+	switch c := new(big.Int).Lsh(rest, 1).Cmp(p); {
+	case c > 0, c == 0 && q.Bit(0) == 1:
+		q.Add(q, big.NewInt(1))
+	}
+	return value.Big(q.Mul(q, p)), nil
+}
+
+func sumFilter(r *run, b []value.Value) (value.Value, error) {
+	sum := value.Int(0)
+	if !isMissing(b[2]) {
+		sum = b[2]
+	}
+	path := newAttrPath(b[1])
+	it, err := b[0].Iter()
+	if err != nil {
+		return sum, err
+	}
+	if sum.IsStr() {
+		return sum, typeError("sum() can't sum strings [use ''.join(seq) instead]")
+	}
+	err = r.each(it, func(v value.Value) error {
+		if v, err = path.get(r, v); err != nil {
+			return err
+		}
+		sum, err = value.Binary(&r.m, "+", sum, v)
+		return err
+	})
+	return sum, err
+}

@@ -1,0 +1,322 @@
+package eval
+
+import (
+	"sort"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
+)
+
+// function is what one activation record belongs to at run time: the root, a
+// block, a macro or call body, a recursive loop or a loop's filter. Frames
+// inside one share its slots.
+type function struct {
+	outer *function
+	slots map[slotName]int
+	// inner: closures of this function may outlive it, so its record must not
+	// be used again.
+	inner bool
+}
+
+// slotName names a variable of a function: frames of one nesting level share
+// it, as Jinja2's generated code does.
+type slotName struct {
+	level int
+	name  string
+}
+
+func newFunction(outer *function) *function {
+	for f := outer; f != nil; f = f.outer {
+		f.inner = true
+	}
+	return &function{outer: outer, slots: map[slotName]int{}}
+}
+
+func (f *function) slot(level int, name string) int {
+	key := slotName{level, name}
+	i, ok := f.slots[key]
+	if !ok {
+		i = len(f.slots)
+		f.slots[key] = i
+	}
+	return i
+}
+
+// ref is a variable: a slot of a function.
+type ref struct {
+	fn   *function
+	slot int
+}
+
+// action says how a variable gets its value when its frame is entered.
+type action uint8
+
+const (
+	loadParam     action = iota // the code around the frame sets it
+	loadResolve                 // looked up among the render's variables
+	loadAlias                   // copied from the outer frame
+	loadUndefined               // not there until it is set
+)
+
+// load is one variable of a frame.
+type load struct {
+	ref   ref
+	do    action
+	name  string // of loadResolve
+	outer ref    // of loadAlias
+}
+
+// symbols are the names of one frame. An if branch has symbols of its own on
+// top of base, merged into it when the if is done.
+type symbols struct {
+	level  int
+	fn     *function
+	parent *symbols
+	base   *symbols
+	refs   map[string]ref
+	loads  []load
+	at     map[ref]int // place in loads
+	stores map[string]bool
+}
+
+func newSymbols(parent *symbols, fn *function, level int) *symbols {
+	return &symbols{
+		level: level, fn: fn, parent: parent,
+		refs: map[string]ref{}, at: map[ref]int{}, stores: map[string]bool{},
+	}
+}
+
+func (s *symbols) own(name string) (ref, bool) {
+	for b := s; b != nil; b = b.base {
+		if r, ok := b.refs[name]; ok {
+			return r, true
+		}
+	}
+	return ref{}, false
+}
+
+// find looks name up here and in the frames around.
+func (s *symbols) find(name string) (ref, bool) {
+	for f := s; f != nil; f = f.parent {
+		if r, ok := f.own(name); ok {
+			return r, true
+		}
+	}
+	return ref{}, false
+}
+
+func (s *symbols) stored(name string) bool {
+	for b := s; b != nil; b = b.base {
+		if b.stores[name] {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *symbols) setLoad(l load) {
+	if i, ok := s.at[l.ref]; ok {
+		s.loads[i] = l
+		return
+	}
+	s.at[l.ref] = len(s.loads)
+	s.loads = append(s.loads, l)
+}
+
+func (s *symbols) define(name string, l load) ref {
+	l.ref = ref{s.fn, s.fn.slot(s.level, name)}
+	s.refs[name] = l.ref
+	s.setLoad(l)
+	return l.ref
+}
+
+// param declares a name whose value comes from the code around the frame.
+func (s *symbols) param(name string) ref {
+	s.stores[name] = true
+	return s.define(name, load{do: loadParam})
+}
+
+func (s *symbols) store(name string) {
+	s.stores[name] = true
+	if _, ok := s.own(name); ok {
+		return
+	}
+	if s.parent != nil {
+		if outer, ok := s.parent.find(name); ok {
+			s.define(name, load{do: loadAlias, outer: outer})
+			return
+		}
+	}
+	s.define(name, load{do: loadUndefined})
+}
+
+func (s *symbols) use(name string) {
+	if _, ok := s.find(name); !ok {
+		s.define(name, load{do: loadResolve, name: name})
+	}
+}
+
+// branch merges the branches of an if: a name first stored in one of them may
+// not be set when the if is done, so it starts as the outer variable of its
+// name or is looked up.
+func (s *symbols) branch(branches []*symbols) {
+	fresh := map[string]bool{}
+	for _, b := range branches {
+		for name := range b.stores {
+			if !s.stored(name) {
+				fresh[name] = true
+			}
+		}
+	}
+	for _, b := range branches {
+		for name, r := range b.refs {
+			s.refs[name] = r
+		}
+		for _, l := range b.loads {
+			s.setLoad(l)
+		}
+		for name := range b.stores {
+			s.stores[name] = true
+		}
+	}
+	for _, name := range sortedNames(fresh) {
+		target, _ := s.find(name)
+		l := load{ref: target, do: loadResolve, name: name}
+		if s.parent != nil {
+			if outer, ok := s.parent.find(name); ok {
+				l = load{ref: target, do: loadAlias, outer: outer}
+			}
+		}
+		s.setLoad(l)
+	}
+}
+
+func sortedNames(set map[string]bool) []string {
+	names := make([]string, 0, len(set))
+	for n := range set {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// visible lists the names stored here and in the frames around, inner first.
+func (s *symbols) visible() []string {
+	set := map[string]bool{}
+	for f := s; f != nil; f = f.parent {
+		for b := f; b != nil; b = b.base {
+			for n := range b.stores {
+				set[n] = true
+			}
+		}
+	}
+	return sortedNames(set)
+}
+
+// visitAll enters the names of nodes in order. Frames of their own are not
+// looked into.
+func (s *symbols) visitAll(nodes []syntax.Node) {
+	for _, n := range nodes {
+		s.visit(n)
+	}
+}
+
+func (s *symbols) visit(n syntax.Node) {
+	switch n := n.(type) {
+	case nil:
+	case *syntax.Name:
+		switch n.Ctx {
+		case syntax.Load:
+			s.use(n.Name)
+		case syntax.Store:
+			s.store(n.Name)
+		default:
+			s.param(n.Name)
+		}
+	case *syntax.NSRef:
+		s.use(n.Name)
+	case *syntax.If:
+		s.visitIf(n)
+	case *syntax.Macro:
+		s.store(n.Name)
+	case *syntax.Loader:
+		s.visit(n.Template)
+		for _, name := range n.Names {
+			s.store(name)
+		}
+	case *syntax.Set:
+		s.visit(n.Value)
+		s.visit(n.Target)
+	case *syntax.For:
+		s.visit(n.Iter)
+	case *syntax.CallBlock:
+		s.visit(n.Call)
+	case *syntax.FilterBlock:
+		s.visit(n.Filter)
+	case *syntax.With:
+		for _, v := range n.Values {
+			s.visit(v)
+		}
+	case *syntax.SetBlock:
+		s.visit(n.Target)
+	case *syntax.Generation, *syntax.Autoescape, *syntax.Block:
+	default:
+		syntax.Children(n, s.visit)
+	}
+}
+
+func (s *symbols) visitIf(n *syntax.If) {
+	s.visit(n.Test)
+	inner := func(visit func(b *symbols)) *symbols {
+		b := newSymbols(s.parent, s.fn, s.level)
+		b.base = s
+		visit(b)
+		return b
+	}
+	body := inner(func(b *symbols) { b.visitAll(n.Body) })
+	elifs := inner(func(b *symbols) {
+		for _, e := range n.Elif {
+			b.visitIf(e)
+		}
+	})
+	other := inner(func(b *symbols) { b.visitAll(n.Else) })
+	s.branch([]*symbols{body, elifs, other})
+}
+
+// params enters the names of a loop's target.
+func (s *symbols) params(target syntax.Node) {
+	syntax.Walk(target, func(n syntax.Node) bool {
+		if name, ok := n.(*syntax.Name); ok {
+			s.param(name.Name)
+		}
+		return true
+	})
+}
+
+// reads reports which of names are read in nodes before anything there binds
+// them, blocks not looked into.
+func reads(nodes []syntax.Node, names ...string) map[string]bool {
+	left := map[string]bool{}
+	for _, n := range names {
+		left[n] = true
+	}
+	found := map[string]bool{}
+	for _, n := range nodes {
+		syntax.Walk(n, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.Block:
+				return false
+			case *syntax.Name:
+				if !left[n.Name] {
+					break
+				}
+				if n.Ctx == syntax.Load {
+					found[n.Name] = true
+				} else {
+					delete(left, n.Name)
+				}
+			}
+			return true
+		})
+	}
+	return found
+}

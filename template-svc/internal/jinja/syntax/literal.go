@@ -1,0 +1,201 @@
+package syntax
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+)
+
+// digits gives the length of a run of digits with single underscores between
+// them at byte i; leading allows an underscore in front as well.
+func (l *lexer) digits(i int, set string, leading bool) int {
+	n := 0
+	for i+n < len(l.s) {
+		c := l.s[i+n]
+		if c == '_' {
+			if n == 0 && !leading || i+n+1 >= len(l.s) || strings.IndexByte(set, l.s[i+n+1]) < 0 {
+				break
+			}
+		} else if strings.IndexByte(set, c) < 0 {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+const (
+	decimal = "0123456789"
+	hex     = "0123456789abcdefABCDEF"
+)
+
+// number reads an int or float literal.
+func (l *lexer) number() error {
+	start := l.at
+	if n := l.floatLen(); n > 0 {
+		l.at += n
+		f, _ := strconv.ParseFloat(strings.ReplaceAll(l.s[start:l.at], "_", ""), 64)
+		l.emit(token{kind: kFloat, num: value.Float(f), off: start})
+		return nil
+	}
+	n := l.intLen()
+	l.at += n
+	v, ok, err := value.ParseInt(strings.ReplaceAll(l.s[start:l.at], "_", ""), 0)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return l.src.fail(start, "invalid integer literal")
+	}
+	l.emit(token{kind: kInteger, num: v, off: start})
+	return nil
+}
+
+// floatLen gives the length of a float literal at l.at, 0 if there is none; the
+// digits after a dot, as in x.0, never start one.
+func (l *lexer) floatLen() int {
+	if l.at > 0 && l.s[l.at-1] == '.' {
+		return 0
+	}
+	i := l.at + l.digits(l.at, decimal, false)
+	float := false
+	if i < len(l.s) && l.s[i] == '.' {
+		if n := l.digits(i+1, decimal, false); n > 0 {
+			i += 1 + n
+			float = true
+		}
+	}
+	if i < len(l.s) && l.s[i]|0x20 == 'e' {
+		j := i + 1
+		if j < len(l.s) && (l.s[j] == '+' || l.s[j] == '-') {
+			j++
+		}
+		if n := l.digits(j, decimal, false); n > 0 {
+			i = j + n
+			float = true
+		}
+	}
+	if !float {
+		return 0
+	}
+	return i - l.at
+}
+
+func (l *lexer) intLen() int {
+	if l.s[l.at] != '0' {
+		return l.digits(l.at, decimal, false)
+	}
+	if l.at+1 < len(l.s) {
+		set := map[byte]string{'b': "01", 'o': "01234567", 'x': hex}[l.s[l.at+1]|0x20]
+		if set != "" {
+			if n := l.digits(l.at+2, set, true); n > 0 {
+				return 2 + n
+			}
+		}
+	}
+	return l.digits(l.at, "0", false)
+}
+
+// str moves over a string literal; false if it has no end.
+func (l *lexer) str(quote byte) bool {
+	for i := l.at + 1; i < len(l.s); i++ {
+		switch l.s[i] {
+		case '\\':
+			i++
+		case quote:
+			l.emit(token{kind: kString, text: l.s[l.at+1 : i], off: l.at})
+			l.at = i + 1
+			return true
+		}
+	}
+	return false
+}
+
+// decode resolves the escapes of the string token emitted last.
+func (l *lexer) decode() error {
+	t := &l.toks[len(l.toks)-1]
+	if strings.IndexByte(t.text, '\\') < 0 {
+		return nil
+	}
+	s := t.text
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if s[i] != '\\' {
+			b = append(b, s[i])
+			i++
+			continue
+		}
+		var n int
+		var fault string
+		b, n, fault = appendEscape(b, s[i+1:])
+		if fault != "" {
+			return l.src.fail(t.off, "%s", fault)
+		}
+		i += 1 + n
+	}
+	t.text = string(b)
+	return nil
+}
+
+// appendEscape decodes the escape whose text after the backslash is s and
+// gives how much of s it took.
+func appendEscape(b []byte, s string) (out []byte, n int, fault string) {
+	c := s[0]
+	if i := strings.IndexByte("\\'\"abfnrtv", c); i >= 0 {
+		return append(b, "\\'\"\a\b\f\n\r\t\v"[i]), 1, ""
+	}
+	switch {
+	case c == '\n':
+		return b, 1, ""
+	case c >= '0' && c <= '7':
+		n := 0
+		r := rune(0)
+		for n < 3 && n < len(s) && s[n] >= '0' && s[n] <= '7' {
+			r = r<<3 | rune(s[n]-'0')
+			n++
+		}
+		return utf8.AppendRune(b, r), n, ""
+	case c == 'x':
+		return appendHex(b, s, 2, `truncated \xXX escape`)
+	case c == 'u':
+		return appendHex(b, s, 4, `truncated \uXXXX escape`)
+	case c == 'U':
+		return appendHex(b, s, 8, `truncated \UXXXXXXXX escape`)
+	case c == 'N':
+		return b, 0, `malformed \N character escape`
+	case c >= utf8.RuneSelf:
+		// Python escapes the character first, and its backslash joins this one.
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r < 0x100:
+			b = append(b, `\x`+strconv.FormatInt(int64(r), 16)...)
+		case r < 0x10000:
+			b = append(b, `\u`+pad(r, 4)...)
+		default:
+			b = append(b, `\U`+pad(r, 8)...)
+		}
+		return b, n, ""
+	}
+	return append(b, '\\', c), 1, ""
+}
+
+func pad(r rune, width int) string {
+	s := strconv.FormatInt(int64(r), 16)
+	return strings.Repeat("0", width-len(s)) + s
+}
+
+func appendHex(b []byte, s string, width int, fault string) ([]byte, int, string) {
+	if len(s) < 1+width {
+		return b, 0, fault
+	}
+	u, err := strconv.ParseUint(s[1:1+width], 16, 32)
+	if err != nil {
+		return b, 0, fault
+	}
+	if u > utf8.MaxRune {
+		return b, 0, "illegal Unicode character"
+	}
+	return utf8.AppendRune(b, rune(u)), 1 + width, ""
+}

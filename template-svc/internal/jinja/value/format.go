@@ -1,0 +1,241 @@
+package value
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
+)
+
+// Fields resolves the replacement fields of a format string; attribute and
+// item access go through the sandbox's rules.
+type Fields interface {
+	Arg(i int) (Value, error)
+	Named(name string) (Value, error)
+	Attr(v Value, name string) (Value, error)
+	Item(v, key Value) (Value, error)
+}
+
+// formatter is one run of str.format.
+type formatter struct {
+	m      *limit.Meter
+	fields Fields
+	markup bool
+	auto   int // next automatic index; -1 once a field was numbered by hand
+	manual bool
+}
+
+// Format is text.format(...) with the fields given.
+func Format(m *limit.Meter, text Value, fields Fields) (Value, error) {
+	f := formatter{m: m, fields: fields, markup: text.markup}
+	s, err := f.run(text.AsStr(), 2)
+	return Str(s).WithMarkup(text.markup), err
+}
+
+func (f *formatter) run(s string, depth int) (string, error) {
+	if depth < 0 {
+		return "", pyerr.New(pyerr.Value, "Max string recursion exceeded")
+	}
+	var out strings.Builder
+	for s != "" {
+		if err := f.m.Step(); err != nil {
+			return "", err
+		}
+		at := strings.IndexAny(s, "{}")
+		if at < 0 {
+			at = len(s)
+		}
+		if err := f.m.Bytes(at); err != nil {
+			return "", err
+		}
+		out.WriteString(s[:at])
+		if s = s[at:]; s == "" {
+			break
+		}
+		if len(s) > 1 && s[1] == s[0] {
+			out.WriteByte(s[0])
+			s = s[2:]
+			continue
+		}
+		if s[0] == '}' {
+			return "", pyerr.New(pyerr.Value, "Single '}' encountered in format string")
+		}
+		field, rest, err := cutField(s[1:])
+		if err != nil {
+			return "", err
+		}
+		text, err := f.field(field, depth)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(text)
+		s = rest
+	}
+	return out.String(), nil
+}
+
+// cutField splits s, which follows a "{", at the brace that closes it.
+func cutField(s string) (field, rest string, err error) {
+	if s == "" {
+		return "", "", pyerr.New(pyerr.Value, "Single '{' encountered in format string")
+	}
+	depth, bracket := 1, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '[' && depth == 1:
+			bracket = true
+		case c == ']':
+			bracket = false
+		case c == '{' && !bracket:
+			depth++
+		case c == '}' && !bracket:
+			if depth--; depth == 0 {
+				return s[:i], s[i+1:], nil
+			}
+		}
+	}
+	return "", "", pyerr.New(pyerr.Value, "expected '}' before end of string")
+}
+
+// splitField cuts name, conversion and spec; conv is 0 if none is given.
+func splitField(field string) (name string, conv rune, spec string, err error) {
+	at := strings.IndexAny(field, "!:")
+	for open := strings.IndexByte(field, '['); open >= 0 && at > open; {
+		end := strings.IndexByte(field[open:], ']')
+		if end < 0 {
+			break
+		}
+		next := open + end
+		more := strings.IndexAny(field[next:], "!:")
+		if more < 0 {
+			at = -1
+			break
+		}
+		at = next + more
+		more = strings.IndexByte(field[next:], '[')
+		if more < 0 {
+			break
+		}
+		open = next + more
+	}
+	if at < 0 {
+		return field, 0, "", nil
+	}
+	name, spec = field[:at], field[at+1:]
+	if field[at] == ':' {
+		return name, 0, spec, nil
+	}
+	conv, n := utf8.DecodeRuneInString(spec)
+	if n == 0 {
+		return "", 0, "", pyerr.New(pyerr.Value, "end of string while looking for conversion specifier")
+	}
+	spec = spec[n:]
+	if spec != "" && spec[0] != ':' {
+		return "", 0, "", pyerr.New(pyerr.Value, "expected ':' after conversion specifier")
+	}
+	return name, conv, strings.TrimPrefix(spec, ":"), nil
+}
+
+func (f *formatter) field(field string, depth int) (string, error) {
+	name, conv, spec, err := splitField(field)
+	if err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(name, '{') {
+		return "", pyerr.New(pyerr.Value, "unexpected '{' in field name")
+	}
+	v, err := f.lookup(name)
+	if err != nil {
+		return "", err
+	}
+	switch conv {
+	case 0:
+	case 's', 'r', 'a':
+		s, err := StrOf(f.m, v)
+		if conv != 's' {
+			s, err = ReprOf(f.m, v)
+		}
+		if err != nil {
+			return "", err
+		}
+		if conv == 'a' {
+			s = ASCIIRepr(s)
+		}
+		v = Str(s)
+	default:
+		return "", pyerr.Newf(pyerr.Value, "Unknown conversion specifier %c", conv)
+	}
+	if spec, err = f.run(spec, depth-1); err != nil {
+		return "", err
+	}
+	if f.markup && v.IsMarkup() && spec != "" {
+		return "", pyerr.New(pyerr.Value, "Unsupported format specification for Markup.")
+	}
+	text, err := FormatSpec(f.m, v, spec)
+	if f.markup && !v.IsMarkup() {
+		text = Escape(text)
+	}
+	return text, err
+}
+
+// lookup resolves "0.name[key]": the first part is an argument.
+func (f *formatter) lookup(name string) (Value, error) {
+	end := strings.IndexAny(name, ".[")
+	if end < 0 {
+		end = len(name)
+	}
+	v, err := f.first(name[:end])
+	for rest := name[end:]; rest != "" && err == nil; {
+		if rest[0] == '.' {
+			part := rest[1:]
+			if end = strings.IndexAny(part, ".["); end < 0 {
+				end = len(part)
+			}
+			if end == 0 {
+				return Value{}, pyerr.New(pyerr.Value, "Empty attribute in format string")
+			}
+			v, err = f.fields.Attr(v, part[:end])
+			rest = part[end:]
+			continue
+		}
+		if rest[0] != '[' {
+			return Value{}, pyerr.New(pyerr.Value, "Only '.' or '[' may follow ']' in format field specifier")
+		}
+		if end = strings.IndexByte(rest, ']'); end < 0 {
+			return Value{}, pyerr.New(pyerr.Value, "Missing ']' in format string")
+		}
+		if end == 1 {
+			return Value{}, pyerr.New(pyerr.Value, "Empty attribute in format string")
+		}
+		key := Str(rest[1:end])
+		if i, convErr := strconv.Atoi(key.AsStr()); convErr == nil && isDigit(rest[1]) {
+			key = Int(int64(i))
+		}
+		v, err = f.fields.Item(v, key)
+		rest = rest[end+1:]
+	}
+	return v, err
+}
+
+func (f *formatter) first(name string) (Value, error) {
+	if name == "" {
+		if f.manual {
+			return Value{}, pyerr.New(pyerr.Value,
+				"cannot switch from manual field specification to automatic field numbering")
+		}
+		f.auto++
+		return f.fields.Arg(f.auto - 1)
+	}
+	i, err := strconv.Atoi(name)
+	if err != nil || !isDigit(name[0]) {
+		return f.fields.Named(name)
+	}
+	if f.auto > 0 {
+		return Value{}, pyerr.New(pyerr.Value,
+			"cannot switch from manual field specification to automatic field numbering")
+	}
+	f.manual = true
+	return f.fields.Arg(i)
+}

@@ -1,0 +1,241 @@
+package value
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
+)
+
+// JSONStyle holds the arguments of json.dumps.
+type JSONStyle struct {
+	ASCII    bool   // escape everything outside 0x20-0x7e
+	Indented bool   // one member per line, indented by Indent
+	Indent   string // per level
+	ItemSep  string // between members
+	KeySep   string // between key and value
+	SortKeys bool
+	maxDepth int
+}
+
+// DefaultJSONStyle is json.dumps with no more than ensure_ascii=False.
+func DefaultJSONStyle() JSONStyle { return JSONStyle{ItemSep: ", ", KeySep: ": "} }
+
+// JSON appends json.dumps(v): TypeError for what JSON cannot hold.
+func (p *Printer) JSON(v Value, style *JSONStyle) error {
+	style.maxDepth = p.Meter.Limits().JSONDepth
+	return p.json(v, style, 0)
+}
+
+func (p *Printer) json(v Value, st *JSONStyle, level int) error {
+	switch v.k {
+	case KindNone:
+		return p.Write("null")
+	case KindBool:
+		if v.AsBool() {
+			return p.Write("true")
+		}
+		return p.Write("false")
+	case KindFloat:
+		return p.Write(jsonFloat(v.AsFloat()))
+	case KindStr:
+		return p.jsonString(v.AsStr(), st)
+	case KindInt, KindBig:
+		return p.Repr(v)
+	}
+	if level >= st.maxDepth {
+		return &limit.Error{Kind: limit.JSONDepth, Max: int64(st.maxDepth)}
+	}
+	switch v.k {
+	case KindList, KindTuple:
+		return p.jsonArray(v.Cells(), st, level+1)
+	case KindDict:
+		return p.jsonObject(v.AsDict(), st, level+1)
+	}
+	if c, ok := v.AsObject().(interface{ Cells() []Value }); ok {
+		return p.jsonArray(c.Cells(), st, level+1)
+	}
+	return pyerr.Newf(pyerr.Type, "Object of type %s is not JSON serializable", v.TypeName())
+}
+
+func jsonFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 1):
+		return "Infinity"
+	case math.IsInf(f, -1):
+		return "-Infinity"
+	}
+	return FloatRepr(f)
+}
+
+func (p *Printer) jsonArray(cells []Value, st *JSONStyle, level int) error {
+	if len(cells) == 0 {
+		return p.Write("[]")
+	}
+	p.Buf = append(p.Buf, '[')
+	for i, c := range cells {
+		if err := p.jsonSep(st, i > 0, level); err != nil {
+			return err
+		}
+		if err := p.json(c, st, level); err != nil {
+			return err
+		}
+	}
+	return p.jsonEnd(st, level-1, ']')
+}
+
+// jsonSep writes what stands before a member.
+func (p *Printer) jsonSep(st *JSONStyle, comma bool, level int) error {
+	if comma {
+		if err := p.Write(st.ItemSep); err != nil {
+			return err
+		}
+	}
+	if err := p.Meter.Step(); err != nil || !st.Indented {
+		return err
+	}
+	return p.jsonLine(st, level)
+}
+
+func (p *Printer) jsonLine(st *JSONStyle, level int) error {
+	if err := p.Meter.Bytes(1 + level*len(st.Indent)); err != nil {
+		return err
+	}
+	p.Buf = append(p.Buf, '\n')
+	for range level {
+		p.Buf = append(p.Buf, st.Indent...)
+	}
+	return nil
+}
+
+func (p *Printer) jsonEnd(st *JSONStyle, level int, end byte) error {
+	if st.Indented {
+		if err := p.jsonLine(st, level); err != nil {
+			return err
+		}
+	}
+	p.Buf = append(p.Buf, end)
+	return p.Meter.Bytes(2)
+}
+
+func (p *Printer) jsonObject(d *Dict, st *JSONStyle, level int) error {
+	if d.Len() == 0 {
+		return p.Write("{}")
+	}
+	entries := d.Entries()
+	if st.SortKeys {
+		var err error
+		if entries, err = sortedEntries(p.Meter, entries); err != nil {
+			return err
+		}
+	}
+	p.Buf = append(p.Buf, '{')
+	for i := range entries {
+		if err := p.jsonSep(st, i > 0, level); err != nil {
+			return err
+		}
+		if err := p.jsonKey(entries[i].Key, st); err != nil {
+			return err
+		}
+		if err := p.Write(st.KeySep); err != nil {
+			return err
+		}
+		if err := p.json(entries[i].Val, st, level); err != nil {
+			return err
+		}
+	}
+	return p.jsonEnd(st, level-1, '}')
+}
+
+func sortedEntries(m *limit.Meter, entries []Entry) ([]Entry, error) {
+	keys := make([]Value, len(entries))
+	for i := range entries {
+		keys[i] = entries[i].Key
+	}
+	order, err := SortOrder(m, keys, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Entry, len(entries))
+	for i, at := range order {
+		out[i] = entries[at]
+	}
+	return out, nil
+}
+
+func (p *Printer) jsonKey(k Value, st *JSONStyle) error {
+	var s string
+	switch k.k {
+	case KindStr:
+		return p.jsonString(k.AsStr(), st)
+	case KindNone:
+		s = "null"
+	case KindBool:
+		s = strconv.FormatBool(k.AsBool())
+	case KindFloat:
+		s = jsonFloat(k.AsFloat())
+	case KindInt, KindBig:
+		var err error
+		if s, err = ReprOf(p.Meter, k); err != nil {
+			return err
+		}
+	default:
+		return pyerr.Newf(pyerr.Type, "keys must be str, int, float, bool or None, not %s", k.TypeName())
+	}
+	return p.jsonString(s, st)
+}
+
+func (p *Printer) jsonString(s string, st *JSONStyle) error {
+	if err := p.Meter.Bytes(len(s) + 2); err != nil {
+		return err
+	}
+	before := len(p.Buf)
+	p.Buf = appendJSONString(p.Buf, s, st.ASCII)
+	return p.Meter.Bytes(len(p.Buf) - before - len(s) - 2)
+}
+
+// jsonShort are the letters of the short escapes of control characters.
+var jsonShort = [...]byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
+
+func appendJSONString(b []byte, s string, ascii bool) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && (!ascii || c < 0x7f) {
+			i++
+			continue
+		}
+		b = append(b, s[start:i]...)
+		n := 1
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case int(c) < len(jsonShort) && jsonShort[c] != 0:
+			b = append(b, '\\', jsonShort[c])
+		case c < utf8.RuneSelf:
+			b = appendUnicode(b, rune(c))
+		default:
+			var r rune
+			r, n = utf8.DecodeRuneInString(s[i:])
+			if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
+				b = appendUnicode(b, hi)
+				r = lo
+			}
+			b = appendUnicode(b, r)
+		}
+		i += n
+		start = i
+	}
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}
+
+func appendUnicode(b []byte, r rune) []byte {
+	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+}
