@@ -104,6 +104,9 @@ func (m *Mirror) Count() int {
 	return n
 }
 
+// Blocks is the number of blocks that a tier holds, claimed or not.
+func (m *Mirror) Blocks(t Tier) int { return len(m.tiers[t].index) }
+
 // Digest is the order-free digest over all units of all tiers, as kvblock.Digest makes it.
 func (m *Mirror) Digest() uint64 {
 	var sum uint64

@@ -88,8 +88,9 @@ func (m *Mirror) forget() {
 	m.orphans = orphanage{limit: m.cfg.OrphanBlocks}
 }
 
-// SetCapacity says how many blocks the engine's own pool can hold (num_gpu_blocks without the null block); 0 means
-// unknown. More than that cannot be true: from the next step on the mirror drops surplus copies, then its oldest blocks.
+// SetCapacity says how many blocks the engine's pool can hold (num_gpu_blocks without the null block); 0 means
+// unknown. More than that cannot be true: from the next step on the mirror drops surplus copies first, then its oldest
+// blocks.
 func (m *Mirror) SetCapacity(blocks int) {
 	limit := m.cfg.MaxBlocks
 	if blocks > 0 && blocks < limit {

@@ -1,0 +1,191 @@
+// Package workeradapter is the mesh's view of one vLLM process.
+//
+// It asks the worker over HTTP what it is and how loaded it is, keeps its card in the registry while it lives, follows
+// its KV events rank by rank into a mirror of its cache, and publishes what changes as units: hashes, never prompts.
+// Each part stands alone: a worker without events still has a card, and a card outlives a lost event stream.
+package workeradapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	eventv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
+)
+
+// Registry is where the card is kept. An entry that is not refreshed ends with its lease.
+type Registry interface {
+	PutCard(ctx context.Context, card *workerv1.WorkerCard) error
+	DeleteCard(ctx context.Context, workerID string) error
+}
+
+// Publisher sends deltas. It must not block and must keep the order of calls.
+type Publisher interface {
+	PublishKV(model string, delta *eventv1.KvDelta) error
+}
+
+// Deps are what an adapter works with.
+type Deps struct {
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+	// Clock is time.Now but in tests.
+	Clock    func() time.Time
+	Registry Registry
+	Events   Publisher
+	// Prober compares prompts with the worker's own; nil compares nothing.
+	Prober Prober
+}
+
+// Prober compares kvmesh's prompts with a worker's own.
+type Prober interface {
+	// Probe runs all comparisons. The client reaches the worker; the model is its base model.
+	Probe(ctx context.Context, worker *vllm.Client, model string) Findings
+}
+
+// Findings are the results of a Prober.
+type Findings struct {
+	Results []*workerv1.ParityResult
+	// CachedTokens is true when the worker reports usage.prompt_tokens_details.
+	CachedTokens bool
+	// TokenIDs is true when the worker took the ids of a chat prompt and used exactly them.
+	TokenIDs bool
+}
+
+// Service is the adapter of one worker.
+type Service struct {
+	cfg     Config
+	deps    Deps
+	log     *slog.Logger
+	clock   func() time.Time
+	client  *vllm.Client
+	metrics *metrics
+	link    link
+	epoch   uint64
+	follow  follower
+
+	mu       sync.Mutex
+	view     vllm.View
+	draining string
+	findings Findings
+	card     error
+	wake     chan struct{}
+}
+
+// New checks the configuration and prepares an adapter. The worker need not be there.
+func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+	cfg.SetDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("worker-adapter configuration: %w", err)
+	}
+	if deps.Clock == nil {
+		deps.Clock = time.Now
+	}
+	client, err := vllm.NewClient(cfg.URL, cfg.APIKey)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg, deps: deps, clock: deps.Clock, client: client,
+		log: deps.Log.With("worker", cfg.ID), metrics: newMetrics(deps.Registerer, cfg.ID),
+		link: link{to: deps.Events}, epoch: uint64(deps.Clock().UnixMilli()), wake: make(chan struct{}, 1),
+		card: errors.New("the worker was not asked yet"),
+	}
+	s.follow.svc = s
+	return s, nil
+}
+
+// Register makes the adapter answer WorkerService.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	workerv1.RegisterWorkerServiceServer(r, server{svc: s})
+}
+
+// Ready is nil once a card was published. It does not wait for the worker: an adapter before its worker is in order.
+func (s *Service) Ready(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.card
+}
+
+// Run watches the worker until ctx ends. Then it takes the worker out of routing, waits until its requests have ended
+// or the drain timeout has passed, and gives the lease back. It returns nil after a clean stop.
+func (s *Service) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer s.client.Close()
+	defer s.follow.halt()
+	w := vllm.NewWatcher(s.client, s.clock)
+	var probes sync.WaitGroup
+	probes.Go(func() { s.probe(work) })
+	defer probes.Wait()
+	defer cancel()
+	for ctx.Err() == nil {
+		s.step(ctx, work, w)
+		s.pause(ctx)
+	}
+	s.leave(work, w)
+	return nil
+}
+
+// step asks the worker, moves the streams, and publishes the card. Streams outlive ctx: they end with work.
+func (s *Service) step(ctx, work context.Context, w *vllm.Watcher) {
+	v := w.Step(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	s.follow.follow(work, &v)
+	s.mu.Lock()
+	before := s.view
+	s.view = v
+	s.mu.Unlock()
+	if before.Life != v.Life || before.Detail != v.Detail {
+		s.log.Info("worker changed", "life", lifeNames[v.Life], "detail", v.Detail)
+	}
+	s.putCard(ctx)
+}
+
+// putCard publishes the card as of now.
+func (s *Service) putCard(ctx context.Context) {
+	card := s.makeCard()
+	err := s.deps.Registry.PutCard(ctx, card)
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("card not published", "error", err)
+	}
+	s.metrics.observe(card, s.follow.all())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.card = err
+}
+
+// pause waits until the next step is due: soon while the worker is busy.
+func (s *Service) pause(ctx context.Context) {
+	s.mu.Lock()
+	d := s.cfg.PollIdle
+	if s.view.Busy() || s.draining != "" {
+		d = s.cfg.PollBusy
+	}
+	s.mu.Unlock()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-s.wake:
+	case <-t.C:
+	}
+}
+
+// nudge makes the loop step at once.
+func (s *Service) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,180 @@
+package feed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
+)
+
+const (
+	// mendTries bounds the attempts to fill one gap. Each may bring a part: a ROUTER drops what its peer's queue cannot
+	// hold, so a long replay can end with a hole.
+	mendTries = 5
+	// mendBytes bounds one replay's memory; a publisher keeps 10,000 batches by default.
+	mendBytes = 512 << 20
+)
+
+// mended is a replay's result.
+type mended struct {
+	start int64
+	got   []message
+	err   error
+}
+
+// startMend fetches what was published from a number on, in a goroutine that ends with ctx or its own time limit. The
+// feed keeps live messages back until the result comes.
+func (f *Feed) startMend(ctx context.Context, start int64) {
+	f.mend = make(chan mended, 1)
+	f.state.Mending = true
+	f.changed()
+	wait := time.Duration(0)
+	if f.tries > 0 {
+		wait = mendPause
+	}
+	go func(out chan<- mended) {
+		r := mended{start: start}
+		if wait > 0 {
+			t := time.NewTimer(wait)
+			defer t.Stop()
+			select {
+			case <-ctx.Done():
+			case <-t.C:
+			}
+		}
+		held := 0
+		r.err = zmq.Replay(ctx, f.cfg.Replay, uint64(start), func(u zmq.Update) error {
+			if held += len(u.Payload); held > mendBytes {
+				return fmt.Errorf("replay of more than %d bytes: %w", mendBytes, errStop)
+			}
+			p := append([]byte(nil), u.Payload...)
+			r.got = append(r.got, message{kind: update, seq: u.Seq, payload: p})
+			return nil
+		})
+		out <- r
+	}(f.mend)
+}
+
+// finishMend applies a replay and then what was kept back.
+func (f *Feed) finishMend(ctx context.Context, r mended) {
+	if ctx.Err() != nil {
+		return
+	}
+	got, next := f.judge(r)
+	if next == startOver {
+		f.last = noSeq
+		f.startMend(ctx, 0)
+		return
+	}
+	n := 0
+	for n < len(got) && (f.last == noSeq || int64(got[n].seq) == f.last+1) {
+		f.apply(got[n].seq, got[n].payload)
+		count(f.metric.Replayed)
+		n++
+	}
+	if n > 0 {
+		f.tries = 0
+		r.start = f.last + 1
+	}
+	if r.err != nil || n < len(got) {
+		if f.tries++; f.tries < mendTries {
+			f.startMend(ctx, r.start)
+			return
+		}
+		f.giveUp(r)
+	}
+	f.tries = 0
+	f.release(ctx)
+}
+
+// verdict says how a replay is used.
+type verdict uint8
+
+const (
+	useIt verdict = iota
+	startOver
+)
+
+// judge checks that a replay continues the sequence applied so far and cuts off what was applied. Where another process
+// answers, or its buffer begins later than asked, everything is void and the whole buffer is asked for.
+func (f *Feed) judge(r mended) ([]message, verdict) {
+	got := r.got
+	if f.last == noSeq {
+		f.state.Incomplete = len(got) > 0 && got[0].seq > 0
+		return got, useIt
+	}
+	if r.start > f.last {
+		if len(got) > 0 && int64(got[0].seq) > f.last+1 {
+			f.restart("lost batches are no longer in the replay buffer")
+			return nil, startOver
+		}
+		return got, useIt
+	}
+	// The replay began with the batch applied last, to know the process again.
+	switch {
+	case len(got) == 0 && r.err != nil:
+		return nil, useIt // nobody answered: nothing is known yet
+	case len(got) > 0 && int64(got[0].seq) == f.last && xxh3.Hash(got[0].payload) == f.lastSum:
+		return got[1:], useIt
+	}
+	f.restart("another process publishes: the worker was restarted")
+	return nil, startOver
+}
+
+// giveUp ends the attempts to replay. What was not known to be the same process is another one then.
+func (f *Feed) giveUp(r mended) {
+	f.log.Warn("replay of KV events failed", "endpoint", f.cfg.Replay, "error", r.err)
+	if r.start <= f.last {
+		f.restart("the connection to the publisher was lost and its replay does not answer")
+		f.last = noSeq
+	}
+	f.state.Incomplete = true
+	for i := range f.pending {
+		f.pending[i].gap = f.pending[i].kind == update
+	}
+}
+
+// release lets the kept messages through. What came before a reconnection is left out: the replay that follows it
+// begins with the batch applied last.
+func (f *Feed) release(ctx context.Context) {
+	f.state.Mending = false
+	kept := f.pending
+	f.pending, f.held = nil, 0
+	for i := len(kept) - 1; i >= 0; i-- {
+		if kept[i].kind == connected {
+			kept = kept[i:]
+			break
+		}
+	}
+	for i, m := range kept {
+		if m.gap {
+			f.leap(m)
+		}
+		f.react(ctx, m)
+		if f.mend == nil {
+			continue
+		}
+		for _, rest := range kept[i+1:] {
+			f.pending = append(f.pending, rest)
+			f.held += len(rest.payload)
+		}
+		return
+	}
+	f.changed()
+}
+
+// leap moves over a gap that cannot be filled.
+func (f *Feed) leap(m message) {
+	seq := int64(m.seq)
+	if seq <= f.last+1 {
+		return
+	}
+	if f.last != noSeq {
+		f.restart("lost batches could not be replayed")
+	}
+	f.last = seq - 1
+	f.state.Incomplete = true
+}
