@@ -1,0 +1,149 @@
+// Package expect keeps what a target is about to hold: the units that requests in flight will make it compute. It stands
+// beside the index, which holds only what events have confirmed.
+//
+// Every request has an entry of its own, so one that fails takes away nothing that another one expects. Units are chained
+// hashes: when two prompts share a unit, they share all before it. So an entry needs to be compared at one place only, its
+// first unit that is not confirmed, and a match is as long as the common prefix from there, found by halving.
+package expect
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MaxEntries bounds the entries of one target; the oldest goes first.
+const MaxEntries = 1024
+
+// Set is one target's expectations. The zero value is empty and safe for concurrent use.
+type Set struct {
+	size    atomic.Int32
+	mu      sync.Mutex
+	entries []entry
+}
+
+type entry struct {
+	next    uint64 // units[0], beside the header so that a scan touches no other memory
+	units   []uint64
+	owner   uint64
+	expires time.Time
+	keep    bool
+}
+
+// Expectation is what one request will make its target hold.
+type Expectation struct {
+	Owner   uint64   // unique among live entries
+	Units   []uint64 // kept, must not change; the first is the first that the target does not hold
+	Expires time.Time
+	Keep    bool // no event will confirm it, so it outlives its request
+}
+
+// Insert expects units until they are confirmed, released or expired.
+func (s *Set) Insert(x Expectation) {
+	if len(x.Units) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.entries) == MaxEntries {
+		s.removeAt(0)
+	}
+	s.entries = append(s.entries, entry{
+		next: x.Units[0], units: x.Units, owner: x.Owner, expires: x.Expires, keep: x.Keep,
+	})
+	s.size.Store(int32(len(s.entries)))
+}
+
+// Release takes the owner's entry away: its request failed, or it is done and what it made has been announced. An entry
+// to be kept stays when its request is done.
+func (s *Set) Release(owner uint64, done bool) {
+	if s.size.Load() == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.entries {
+		if s.entries[i].owner == owner {
+			if !done || !s.entries[i].keep {
+				s.removeAt(i)
+			}
+			return
+		}
+	}
+}
+
+// Extend returns how many leading units of rest are expected. rest is a prompt's units after the confirmed hit.
+func (s *Set) Extend(rest []uint64) int {
+	if s.size.Load() == 0 || len(rest) == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best := 0
+	for i := range s.entries {
+		if e := &s.entries[i]; e.next == rest[0] && len(e.units) > best {
+			best = max(best, common(e.units, rest))
+		}
+	}
+	return best
+}
+
+// Confirm takes away what the target holds by now. holds is asked for the first units of entries only.
+func (s *Set) Confirm(holds func(unit uint64) bool) {
+	if s.size.Load() == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.entries) - 1; i >= 0; i-- {
+		e := &s.entries[i]
+		for len(e.units) > 0 && holds(e.units[0]) {
+			e.units = e.units[1:]
+		}
+		if len(e.units) == 0 {
+			s.removeAt(i)
+			continue
+		}
+		e.next = e.units[0]
+	}
+}
+
+// Expire takes away what is past its time and returns how many entries that were.
+func (s *Set) Expire(now time.Time) int {
+	if s.size.Load() == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.entries)
+	for i := before - 1; i >= 0; i-- {
+		if now.After(s.entries[i].expires) {
+			s.removeAt(i)
+		}
+	}
+	return before - len(s.entries)
+}
+
+// Len is the number of entries.
+func (s *Set) Len() int { return int(s.size.Load()) }
+
+// removeAt keeps the order of age.
+func (s *Set) removeAt(i int) {
+	s.entries = append(s.entries[:i], s.entries[i+1:]...)
+	s.entries[:len(s.entries)+1][len(s.entries)] = entry{}
+	s.size.Store(int32(len(s.entries)))
+}
+
+// common is the length of the common prefix of two chains that share their first unit.
+func common(a, b []uint64) int {
+	lo, hi := 1, min(len(a), len(b))
+	for lo < hi {
+		mid := (lo + hi + 1) / 2
+		if a[mid-1] == b[mid-1] {
+			lo = mid
+			continue
+		}
+		hi = mid - 1
+	}
+	return lo
+}

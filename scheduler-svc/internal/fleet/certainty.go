@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/feed"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy"
+)
+
+// HasEvents reports whether the worker's events reach the index at all.
+func (t *Target) HasEvents() bool {
+	if t.Stream == nil {
+		return false
+	}
+	switch t.Card().GetEventState() {
+	case workerv1.EventState_EVENT_STATE_OFF, workerv1.EventState_EVENT_STATE_SILENT:
+		return false
+	default:
+		return true
+	}
+}
+
+// Certainty says how far the index can be trusted for this target, and why not further.
+func (t *Target) Certainty(now time.Time) (policy.Certainty, string) {
+	if t.Stream == nil {
+		return policy.Fallback, "index full"
+	}
+	switch t.Card().GetEventState() {
+	case workerv1.EventState_EVENT_STATE_OFF:
+		return policy.Fallback, "events off"
+	case workerv1.EventState_EVENT_STATE_SILENT:
+		return policy.Fallback, "events silent"
+	case workerv1.EventState_EVENT_STATE_HYBRID:
+		return policy.Degraded, "hybrid cache"
+	case workerv1.EventState_EVENT_STATE_CATCHING_UP:
+		return policy.Degraded, "worker gap"
+	}
+	switch t.Stream.State() {
+	case feed.Empty:
+		return policy.Degraded, "no snapshot yet"
+	case feed.Mending:
+		return policy.Degraded, "gap"
+	}
+	heard, ok := t.Stream.Heard()
+	switch {
+	case ok && now.Sub(heard) > t.fleet.cfg.LateAfter:
+		return policy.Degraded, "events late"
+	case t.Stream.Bounded():
+		return policy.Degraded, "index full"
+	case t.Drift.High():
+		return policy.Degraded, "drift"
+	}
+	return policy.Exact, ""
+}
+
+// Drift compares predicted with reported hits. It forgets with a weight of one in driftWindow requests.
+type Drift struct {
+	mu        sync.Mutex
+	phantom   float64 // tokens predicted and not served, recent mean
+	predicted float64
+	samples   int
+}
+
+const (
+	driftWindow = 32
+	driftShare  = 0.05 // of predicted tokens: fifty times the goal for phantom hits
+	driftLeast  = 8    // requests before anything is concluded
+)
+
+// Observe takes one request's predicted and actual hit tokens.
+func (d *Drift) Observe(predicted, actual int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.samples++
+	d.phantom += (float64(max(0, predicted-actual)) - d.phantom) / driftWindow
+	d.predicted += (float64(predicted) - d.predicted) / driftWindow
+}
+
+// High reports whether predictions promise more than the worker serves.
+func (d *Drift) High() bool { return d.Share() > driftShare }
+
+// Share is the recent share of predicted tokens that was not served.
+func (d *Drift) Share() float64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.samples < driftLeast || d.predicted < 1 {
+		return 0
+	}
+	return d.phantom / d.predicted
+}
