@@ -1,0 +1,133 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+)
+
+// WatchCards reports the registry: first all cards, then Synced, then each change, in the caller's goroutine until ctx
+// ends; it returns nil then.
+//
+// A card that is not refreshed within CardTTL of its last arrival here is reported Gone, whether or not NATS says so: the
+// clocks of other machines do not matter. While this process itself cannot reach NATS nothing arrives; cards then stay
+// for CardOutage, because it is more likely that NATS is away than that all workers died. When the connection or the
+// registry comes back the watch starts again, and every card there is reported again.
+func (b *Bus) WatchCards(ctx context.Context, report func(CardUpdate)) error {
+	w := &cardWatch{bus: b, report: report, seen: map[string]time.Time{}}
+	for ctx.Err() == nil {
+		w.round(ctx)
+	}
+	return nil
+}
+
+// cardWatch is one WatchCards call.
+type cardWatch struct {
+	bus    *Bus
+	report func(CardUpdate)
+	seen   map[string]time.Time // worker -> last arrival of its card
+}
+
+// round watches until the watch has to be made anew.
+func (w *cardWatch) round(ctx context.Context) {
+	_, restored := w.bus.state()
+	updates, stop := w.open(ctx)
+	defer stop()
+	ttl := w.bus.cfg.CardTTL
+	tick := time.NewTicker(ttl / 8) // a lease ends at most an eighth late
+	defer tick.Stop()
+	var retry <-chan time.Time
+	if updates == nil {
+		retry = time.After(rewatchPause)
+	}
+	heard := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-restored: // the server may be another one, with no registry yet
+			w.bus.forgetBucket()
+			return
+		case <-retry:
+			return
+		case e, ok := <-updates:
+			if !ok {
+				return
+			}
+			heard = time.Now()
+			w.take(e)
+		case <-tick.C:
+			w.expire(time.Now())
+			// A registry that was deleted under a living connection sends nothing, ever: look again now and then.
+			if time.Since(heard) > 2*ttl {
+				w.bus.forgetBucket()
+				return
+			}
+		}
+	}
+}
+
+// open starts a watch; updates is nil when that is not possible now.
+func (w *cardWatch) open(ctx context.Context) (updates <-chan jetstream.KeyValueEntry, stop func()) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	kv, err := w.bus.bucket(ctx)
+	if err == nil {
+		var watcher jetstream.KeyWatcher
+		// The watch outlives this function: its context must not be the one that bounds the set-up.
+		if watcher, err = kv.WatchAll(context.WithoutCancel(ctx)); err == nil {
+			return watcher.Updates(), func() { _ = watcher.Stop() }
+		}
+		w.bus.forgetBucket()
+	}
+	w.bus.log.Debug("worker registry cannot be watched now", "err", err)
+	return nil, func() {}
+}
+
+// take reports one entry; the nil entry ends the initial state.
+func (w *cardWatch) take(e jetstream.KeyValueEntry) {
+	if e == nil {
+		w.report(CardUpdate{Synced: true})
+		return
+	}
+	id := e.Key()
+	if e.Operation() != jetstream.KeyValuePut {
+		w.gone(id)
+		return
+	}
+	card := new(workerv1.WorkerCard)
+	if err := proto.Unmarshal(e.Value(), card); err != nil || card.GetWorkerId() != id {
+		w.bus.metrics.malformed.WithLabelValues("card").Inc()
+		return
+	}
+	w.seen[id] = time.Now()
+	w.report(CardUpdate{WorkerID: id, Card: card})
+}
+
+func (w *cardWatch) gone(id string) {
+	if _, known := w.seen[id]; known {
+		delete(w.seen, id)
+		w.report(CardUpdate{WorkerID: id, Gone: true})
+	}
+}
+
+// expire reports the cards whose lease ended here.
+func (w *cardWatch) expire(now time.Time) {
+	limit := w.bus.cfg.CardTTL
+	if outage, _ := w.bus.state(); !outage.IsZero() {
+		if now.Sub(outage) < w.bus.cfg.CardOutage {
+			return
+		}
+	} else if connected := w.bus.connectedSince(); now.Sub(connected) < limit {
+		return // back for less than a lease: holders have not had the time to refresh
+	}
+	for id, last := range w.seen {
+		if now.Sub(last) > limit {
+			w.gone(id)
+		}
+	}
+}
