@@ -15,22 +15,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
-	eventv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/bus"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
 )
 
-// Registry is where the card is kept. An entry that is not refreshed ends with its lease.
-type Registry interface {
+// Bus is the part of kit/bus that an adapter uses: the registry, where a card that is not refreshed ends with its lease,
+// and subjects, on which Publish neither blocks nor changes the order of calls.
+type Bus interface {
 	PutCard(ctx context.Context, card *workerv1.WorkerCard) error
 	DeleteCard(ctx context.Context, workerID string) error
-}
-
-// Publisher sends deltas. It must not block and must keep the order of calls.
-type Publisher interface {
-	PublishKV(model string, delta *eventv1.KvDelta) error
+	Publish(ctx context.Context, subject bus.Subject, m proto.Message) error
 }
 
 // Deps are what an adapter works with.
@@ -38,9 +36,8 @@ type Deps struct {
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	// Clock is time.Now but in tests.
-	Clock    func() time.Time
-	Registry Registry
-	Events   Publisher
+	Clock func() time.Time
+	Bus   Bus
 	// Prober compares prompts with the worker's own; nil compares nothing.
 	Prober Prober
 }
@@ -68,7 +65,6 @@ type Service struct {
 	clock   func() time.Time
 	client  *vllm.Client
 	metrics *metrics
-	link    link
 	epoch   uint64
 	follow  follower
 
@@ -96,7 +92,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		cfg: cfg, deps: deps, clock: deps.Clock, client: client,
 		log: deps.Log.With("worker", cfg.ID), metrics: newMetrics(deps.Registerer, cfg.ID),
-		link: link{to: deps.Events}, epoch: uint64(deps.Clock().UnixMilli()), wake: make(chan struct{}, 1),
+		epoch: uint64(deps.Clock().UnixMilli()), wake: make(chan struct{}, 1),
 		card: errors.New("the worker was not asked yet"),
 	}
 	s.follow.svc = s
@@ -123,19 +119,23 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.client.Close()
 	defer s.follow.halt()
 	w := vllm.NewWatcher(s.client, s.clock)
-	var probes sync.WaitGroup
-	probes.Go(func() { s.probe(work) })
-	defer probes.Wait()
+	var side sync.WaitGroup
+	side.Go(func() { s.probe(work) })
+	side.Go(func() { s.keepCard(work) })
+	defer side.Wait()
 	defer cancel()
 	for ctx.Err() == nil {
 		s.step(ctx, work, w)
 		s.pause(ctx)
 	}
 	s.leave(work, w)
+	cancel()
+	side.Wait()
+	s.withdraw(context.WithoutCancel(ctx))
 	return nil
 }
 
-// step asks the worker, moves the streams, and publishes the card. Streams outlive ctx: they end with work.
+// step asks the worker, moves the streams, and has the card published. Streams outlive ctx: they end with work.
 func (s *Service) step(ctx, work context.Context, w *vllm.Watcher) {
 	v := w.Step(ctx)
 	if ctx.Err() != nil {
@@ -149,13 +149,37 @@ func (s *Service) step(ctx, work context.Context, w *vllm.Watcher) {
 	if before.Life != v.Life || before.Detail != v.Detail {
 		s.log.Info("worker changed", "life", lifeNames[v.Life], "detail", v.Detail)
 	}
-	s.putCard(ctx)
+	s.nudge()
 }
+
+// cardEvery is the longest pause between two cards, a third of the default lease.
+const cardEvery = time.Second
+
+// keepCard publishes the card after each step, and every second whatever the worker does: a worker that hangs keeps its
+// lease and shows the age of its numbers.
+func (s *Service) keepCard(ctx context.Context) {
+	t := time.NewTicker(cardEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-t.C:
+		}
+		s.putCard(ctx)
+	}
+}
+
+// putTimeout bounds one publication of the card.
+const putTimeout = time.Second
 
 // putCard publishes the card as of now.
 func (s *Service) putCard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
 	card := s.makeCard()
-	err := s.deps.Registry.PutCard(ctx, card)
+	err := s.deps.Bus.PutCard(ctx, card)
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("card not published", "error", err)
 	}
@@ -177,12 +201,11 @@ func (s *Service) pause(ctx context.Context) {
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-	case <-s.wake:
 	case <-t.C:
 	}
 }
 
-// nudge makes the loop step at once.
+// nudge has the card published at once.
 func (s *Service) nudge() {
 	select {
 	case s.wake <- struct{}{}:

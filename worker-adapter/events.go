@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	eventv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/bus"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/feed"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/mirror"
@@ -186,7 +188,13 @@ func (s *Service) newStream(model string, rank int) *stream.Stream {
 	}
 	return stream.New(stream.Config{
 		WorkerID: s.cfg.ID, Rank: uint32(rank), Mirror: mirror.Config{Model: model, Copies: copies},
-	}, stream.Deps{Log: s.log, Publish: s.link.delta(model, rank), Clock: s.clock, Metrics: s.metrics.stream()})
+	}, stream.Deps{Log: s.log, Publish: s.publisher(model, rank), Clock: s.clock, Metrics: s.metrics.stream()})
+}
+
+// publisher sends one rank's deltas.
+func (s *Service) publisher(model string, rank int) stream.Publish {
+	subject := bus.KV(model, s.cfg.ID, uint32(rank))
+	return func(d *eventv1.KvDelta) error { return s.deps.Bus.Publish(context.Background(), subject, d) }
 }
 
 // planOf decides which publishers to follow.

@@ -15,6 +15,7 @@ import (
 
 	eventv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/bus"
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
 	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 
@@ -58,10 +59,15 @@ func (m *mesh) DeleteCard(context.Context, string) error {
 	return nil
 }
 
-func (m *mesh) PublishKV(model string, d *eventv1.KvDelta) error {
+func (m *mesh) Publish(_ context.Context, subject bus.Subject, msg proto.Message) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.model = model
+	name, ok := bus.ParseKV(subject)
+	d := msg.(*eventv1.KvDelta)
+	if !ok || name.Worker != d.WorkerId || name.Rank != d.Rank {
+		panic("delta on a subject of another stream: " + string(subject))
+	}
+	m.model = name.Model
 	if m.count++; m.drop > 0 && m.count%m.drop == 0 {
 		return nil
 	}
@@ -196,7 +202,7 @@ func (w worker) complete(t *testing.T, ids []uint32) int {
 // startAdapter runs an adapter for the length of the test; stop ends it earlier.
 func startAdapter(t *testing.T, cfg workeradapter.Config, m *mesh) (svc *workeradapter.Service, stop func()) {
 	t.Helper()
-	svc, err := workeradapter.New(t.Context(), cfg, workeradapter.Deps{Log: kittest.Logger(t), Registry: m, Events: m})
+	svc, err := workeradapter.New(t.Context(), cfg, workeradapter.Deps{Log: kittest.Logger(t), Bus: m})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -106,9 +106,13 @@ func (s *Service) leave(work context.Context, w *vllm.Watcher) {
 	if n := s.running(); n > 0 {
 		s.log.Warn("drain timed out", "running", n)
 	}
-	bye, cancel := context.WithTimeout(work, 2*time.Second)
+}
+
+// withdraw gives the lease back. No card is published after it.
+func (s *Service) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*putTimeout)
 	defer cancel()
-	if err := s.deps.Registry.DeleteCard(bye, s.cfg.ID); err != nil {
+	if err := s.deps.Bus.DeleteCard(ctx, s.cfg.ID); err != nil {
 		s.log.Warn("card not withdrawn: its lease ends by itself", "error", err)
 	}
 }

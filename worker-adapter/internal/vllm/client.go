@@ -19,7 +19,7 @@ const (
 	// maxBodyBytes bounds what is read of any answer; /metrics of a large server has a few hundred kilobytes.
 	maxBodyBytes = 8 << 20
 	// callTimeout bounds one call. A busy server answers /metrics within a second.
-	callTimeout = 3 * time.Second
+	callTimeout = 2 * time.Second
 )
 
 // ErrNoRoute means that the server does not have the route: an older version, or a switch that is off.
