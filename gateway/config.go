@@ -47,7 +47,7 @@ type Config struct {
 	Keys []Key `yaml:"keys"`
 	// WorkerKey is the workers' own key.
 	WorkerKey string `yaml:"worker_key"`
-	// CORSOrigins is what browser pages may call from; "*" is everywhere, empty nowhere.
+	// CORSOrigins is what browser pages may call from; "*" is everywhere and the default, "none" is nowhere.
 	CORSOrigins []string `yaml:"cors_origins"`
 
 	// Aliases maps names that clients use to models' ids.
@@ -61,9 +61,9 @@ type Config struct {
 	MaxInflight int `yaml:"max_inflight"`
 	// MaxInflightPerWorker bounds a model's running requests to this many per ready worker; 0 does not.
 	MaxInflightPerWorker int `yaml:"max_inflight_per_worker"`
-	// QueueLimit bounds waiting requests.
+	// QueueLimit bounds waiting requests; a negative one lets nobody wait.
 	QueueLimit int `yaml:"queue_limit"`
-	// QueueTimeout bounds the wait; 0 does not.
+	// QueueTimeout bounds the wait; a negative one does not.
 	QueueTimeout time.Duration `yaml:"queue_timeout"`
 
 	// Worker is the HTTP client for workers.
@@ -72,8 +72,8 @@ type Config struct {
 	DrainGrace time.Duration `yaml:"drain_grace"`
 	// DrainTimeout bounds the wait for running requests at the end.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// AccessLog writes one line per request.
-	AccessLog bool `yaml:"access_log"`
+	// Quiet writes no line per request.
+	Quiet bool `yaml:"quiet"`
 }
 
 // Key is a caller's key.
@@ -89,25 +89,33 @@ type WorkerConfig struct {
 	MaxIdle int `yaml:"max_idle"`
 }
 
-// SetDefaults fills in what the file leaves out. Every default is stated here alone.
+// SetDefaults fills in what is empty. Every default is stated here alone.
 func (c *Config) SetDefaults() {
-	*c = Config{
-		Address:           "127.0.0.1:8080",
-		MaxBodyBytes:      32 << 20,
-		MaxDepth:          1000,
-		MaxEventBytes:     32 << 20,
-		PlainBufferBytes:  4 << 20,
-		PromptBudget:      500 * time.Millisecond,
-		Attempts:          3,
-		FanoutConcurrency: 32,
-		CORSOrigins:       []string{"*"},
-		FleetRefresh:      500 * time.Millisecond,
-		QueueLimit:        1024,
-		QueueTimeout:      30 * time.Second,
-		Worker:            WorkerConfig{ConnectTimeout: 2 * time.Second, IdleTimeout: 4 * time.Second, MaxIdle: 1024},
-		DrainGrace:        0,
-		DrainTimeout:      30 * time.Second,
-		AccessLog:         true,
+	fill(&c.Address, "127.0.0.1:8080")
+	fill(&c.MaxBodyBytes, 32<<20)
+	fill(&c.MaxDepth, 1000)
+	fill(&c.MaxEventBytes, 32<<20)
+	fill(&c.PlainBufferBytes, 4<<20)
+	fill(&c.PromptBudget, 500*time.Millisecond)
+	fill(&c.Attempts, 3)
+	fill(&c.FanoutConcurrency, 32)
+	if c.CORSOrigins == nil {
+		c.CORSOrigins = []string{"*"}
+	}
+	fill(&c.FleetRefresh, 500*time.Millisecond)
+	fill(&c.QueueLimit, 1024)
+	fill(&c.QueueTimeout, 30*time.Second)
+	fill(&c.Worker.ConnectTimeout, 2*time.Second)
+	fill(&c.Worker.IdleTimeout, 4*time.Second)
+	fill(&c.Worker.MaxIdle, 1024)
+	fill(&c.DrainTimeout, 30*time.Second)
+}
+
+// fill sets a default where the file says nothing.
+func fill[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
 	}
 }
 
@@ -135,7 +143,6 @@ func (c *Config) Validate() error {
 	atLeast("fanout_concurrency", int64(c.FanoutConcurrency), 1)
 	atLeast("max_inflight", int64(c.MaxInflight), 0)
 	atLeast("max_inflight_per_worker", int64(c.MaxInflightPerWorker), 0)
-	atLeast("queue_limit", int64(c.QueueLimit), 0)
 	atLeast("worker.max_idle", int64(c.Worker.MaxIdle), 0)
 	positive := map[string]time.Duration{
 		"prompt_budget": c.PromptBudget, "fleet_refresh": c.FleetRefresh, "worker.connect_timeout": c.Worker.ConnectTimeout,

@@ -54,6 +54,7 @@ type Deps struct {
 type Service struct {
 	cfg        Config
 	deps       Deps
+	keys       *admit.Keys
 	edge       *rest.Edge
 	operations *operation.Service
 	fleet      *fleet.Fleet
@@ -70,6 +71,7 @@ type Service struct {
 
 // New checks the configuration and puts the gateway together. It opens nothing; Run does.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	cfg.SetDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
@@ -83,7 +85,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway configuration: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, bound: make(chan struct{})}
+	s := &Service{cfg: cfg, deps: deps, keys: keys, bound: make(chan struct{})}
 	s.build(keys)
 	conn := rest.NewConn()
 	gatewayv1.RegisterOpenAIServiceServer(conn, s.operations)
@@ -102,7 +104,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 func (s *Service) build(keys *admit.Keys) {
 	cfg, deps := &s.cfg, &s.deps
 	requests := deps.Log
-	if !cfg.AccessLog {
+	if cfg.Quiet {
 		requests = slog.New(slog.DiscardHandler)
 	}
 	s.telemetry = flight.New(requests, deps.Registerer, deps.Clock)
@@ -140,6 +142,14 @@ func (s *Service) edgeConfig() rest.Config {
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	gatewayv1.RegisterOpenAIServiceServer(r, s.operations)
 	gatewayv1.RegisterMeshServiceServer(r, s.operations)
+}
+
+// RemoteEdge is a REST handler for a gateway in another process, reached over conn. Keys are checked there.
+func (s *Service) RemoteEdge(ctx context.Context, conn grpc.ClientConnInterface) (http.Handler, error) {
+	return rest.New(ctx, s.edgeConfig(), rest.Deps{
+		Conn: rest.Pump{ClientConnInterface: conn}, Telemetry: flight.New(s.deps.Log, nil, s.deps.Clock), Clock: s.deps.Clock,
+		Healthy: s.healthy, Ready: s.Ready, OpenAPI: openapi.Document(),
+	})
 }
 
 // Handler is the REST handler, for servers other than Run's own.

@@ -49,6 +49,38 @@ const FieldPrefix = "x-fwd-"
 // PathModelKey carries PathModel over real gRPC.
 const PathModelKey = "x-path-model"
 
+// Metadata is the call for a gateway behind a real gRPC connection. Connection-bound lines and values that gRPC cannot
+// carry stay behind.
+func (c *Call) Metadata() metadata.MD {
+	md := metadata.MD{}
+	connection := c.Header["Connection"]
+	for k, values := range c.Header {
+		if k == "Connection" || listed(connection, k) {
+			continue
+		}
+		for _, v := range values {
+			if printable(v) {
+				md.Append(FieldPrefix+k, v)
+			}
+		}
+	}
+	md[FieldPrefix+"x-request-id"] = []string{c.Record.ID}
+	if c.PathModel != "" && printable(c.PathModel) {
+		md[PathModelKey] = []string{c.PathModel}
+	}
+	return md
+}
+
+// printable tells whether gRPC may carry a value.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
 // FromMetadata reads a gRPC caller's metadata: lines that a REST edge forwards come with FieldPrefix; of a direct
 // caller's keys the authorization, the trace context and everything that begins with "x-" count.
 func FromMetadata(ctx context.Context) *Call {

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/kvmesh/kvmesh/gateway/internal/inbound"
 	"github.com/kvmesh/kvmesh/gateway/internal/reply"
 	"github.com/kvmesh/kvmesh/gateway/internal/wire"
 )
@@ -28,16 +27,7 @@ func (p Pump) NewStream(ctx context.Context, d *grpc.StreamDesc, name string, op
 	grpc.ClientStream, error,
 ) {
 	c := callOf(ctx)
-	md := metadata.MD{}
-	for k, v := range c.in.Header {
-		if k != "Connection" {
-			md[inbound.FieldPrefix+strings.ToLower(k)] = v
-		}
-	}
-	md[inbound.FieldPrefix+"x-request-id"] = []string{c.in.Record.ID}
-	if c.in.PathModel != "" {
-		md[inbound.PathModelKey] = []string{c.in.PathModel}
-	}
+	md := c.in.Metadata()
 	s, err := p.ClientConnInterface.NewStream(metadata.NewOutgoingContext(ctx, md), d, name, opts...)
 	if err != nil {
 		return nil, err

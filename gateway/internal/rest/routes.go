@@ -49,11 +49,9 @@ func rulesOf(m protoreflect.MethodDescriptor) []route {
 		if p := r.GetPost(); p != "" {
 			n.method, path = http.MethodPost, p
 		}
-		for s := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-			switch {
-			case strings.Contains(s, "=**"):
-				s = "**"
-			case strings.HasPrefix(s, "{"):
+		path = strings.Replace(strings.TrimPrefix(path, "/"), "{model=*/**}", "**", 1)
+		for s := range strings.SplitSeq(path, "/") {
+			if strings.HasPrefix(s, "{") {
 				s = "*"
 			}
 			n.segments = append(n.segments, s)

@@ -116,10 +116,10 @@ const file_kvmesh_gateway_v1_mesh_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\trequestId\"\x14\n" +
-	"\x12ListWorkersRequest2\xd2\x02\n" +
-	"\vMeshService\x12w\n" +
+	"\x12ListWorkersRequest2\xcf\x02\n" +
+	"\vMeshService\x12t\n" +
 	"\n" +
-	"GetReceipt\x12$.kvmesh.gateway.v1.GetReceiptRequest\x1a\x14.google.api.HttpBody\"+\x82\xd3\xe4\x93\x02%\x12#/kvmesh/v1/receipts/{request_id=**}0\x01\x12h\n" +
+	"GetReceipt\x12$.kvmesh.gateway.v1.GetReceiptRequest\x1a\x14.google.api.HttpBody\"(\x82\xd3\xe4\x93\x02\"\x12 /kvmesh/v1/receipts/{request_id}0\x01\x12h\n" +
 	"\vListWorkers\x12%.kvmesh.gateway.v1.ListWorkersRequest\x1a\x14.google.api.HttpBody\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/kvmesh/v1/workers0\x01\x12`\n" +
 	"\aExplain\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/kvmesh/v1/explain0\x01B@Z>github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1;gatewayv1b\x06proto3"
 

@@ -177,7 +177,7 @@ func RegisterMeshServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.MeshService/GetReceipt", runtime.WithHTTPPathPattern("/kvmesh/v1/receipts/{request_id=**}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.MeshService/GetReceipt", runtime.WithHTTPPathPattern("/kvmesh/v1/receipts/{request_id}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -228,7 +228,7 @@ func RegisterMeshServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux
 }
 
 var (
-	pattern_MeshService_GetReceipt_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 3, 0, 4, 1, 5, 3}, []string{"kvmesh", "v1", "receipts", "request_id"}, ""))
+	pattern_MeshService_GetReceipt_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"kvmesh", "v1", "receipts", "request_id"}, ""))
 	pattern_MeshService_ListWorkers_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"kvmesh", "v1", "workers"}, ""))
 	pattern_MeshService_Explain_0     = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"kvmesh", "v1", "explain"}, ""))
 )

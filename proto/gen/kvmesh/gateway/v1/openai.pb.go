@@ -117,15 +117,15 @@ const file_kvmesh_gateway_v1_openai_proto_rawDesc = "" +
 	"\x11ListModelsRequest\"3\n" +
 	"\x0fGetModelRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model2\xd8\x0f\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model2\xda\x0f\n" +
 	"\rOpenAIService\x12u\n" +
 	"\x0fChatCompletions\x12).kvmesh.gateway.v1.ChatCompletionsRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12u\n" +
 	"\x14ChatCompletionsBatch\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/chat/completions/batch0\x01\x12h\n" +
 	"\vCompletions\x12%.kvmesh.gateway.v1.CompletionsRequest\x1a\x14.google.api.HttpBody\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12^\n" +
 	"\n" +
 	"ListModels\x12$.kvmesh.gateway.v1.ListModelsRequest\x1a\x14.google.api.HttpBody\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/models0\x01\x12e\n" +
-	"\bGetModel\x12\".kvmesh.gateway.v1.GetModelRequest\x1a\x14.google.api.HttpBody\"\x1d\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/models/{model=**}0\x01\x12e\n" +
+	"/v1/models0\x01\x12g\n" +
+	"\bGetModel\x12\".kvmesh.gateway.v1.GetModelRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/models/{model=*/**}0\x01\x12e\n" +
 	"\n" +
 	"Embeddings\x12$.kvmesh.gateway.v1.EmbeddingsRequest\x1a\x14.google.api.HttpBody\"\x19\x82\xd3\xe4\x93\x02\x13:\x01*\"\x0e/v1/embeddings0\x01\x12V\n" +
 	"\aPooling\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x13\x82\xd3\xe4\x93\x02\r:\x01*\"\b/pooling0\x01\x12X\n" +

@@ -827,7 +827,7 @@ func RegisterOpenAIServiceHandlerClient(ctx context.Context, mux *runtime.ServeM
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/GetModel", runtime.WithHTTPPathPattern("/v1/models/{model=**}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/GetModel", runtime.WithHTTPPathPattern("/v1/models/{model=*/**}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -1137,7 +1137,7 @@ var (
 	pattern_OpenAIService_ChatCompletionsBatch_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"v1", "chat", "completions", "batch"}, ""))
 	pattern_OpenAIService_Completions_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "completions"}, ""))
 	pattern_OpenAIService_ListModels_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "models"}, ""))
-	pattern_OpenAIService_GetModel_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 3, 0, 4, 1, 5, 2}, []string{"v1", "models", "model"}, ""))
+	pattern_OpenAIService_GetModel_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 3, 0, 4, 2, 5, 2}, []string{"v1", "models", "model"}, ""))
 	pattern_OpenAIService_Embeddings_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "embeddings"}, ""))
 	pattern_OpenAIService_Pooling_0              = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"pooling"}, ""))
 	pattern_OpenAIService_Classify_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0}, []string{"classify"}, ""))
