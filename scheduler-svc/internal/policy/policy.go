@@ -19,7 +19,7 @@ type Request struct {
 	Seed                 uint64  // randomness of this decision; equal seeds and views give equal rankings
 	Priority             int     // 0 is normal; each step up doubles the weight of the request's own delay, down halves it
 	NeedsLoRA            bool    // the request names an adapter, so View.LoRALoaded counts
-	ArrivalsPerS         float64 // requests per second that reach the whole pool, as the router measures it; 0 is unknown
+	ArrivalsPerS         float64 // requests per second that reach the whole pool; for receipts, no policy reads it
 }
 
 // Certainty says how far a target's predicted hit can be trusted.
@@ -87,6 +87,7 @@ type View struct {
 	KVTokens            int     // k: in-flight tokens, prompt and expected output
 	AdmitS              float64 // predicted seconds until the request's blocks fit; 0 when they fit now or unknown
 
+	CachedTokens     int     // tokens its cache holds, in use or not, by the index
 	KVCapacityTokens int     // size of the cache, 0 is unknown
 	KVUse            float64 // worker's report, 0 to 1
 	Waiting, Running int     // worker's report

@@ -29,8 +29,8 @@ type Result struct {
 	CV          float64   `json:"cv"`             // time mean of the coefficient of variation of in-flight work
 	Phantom     float64   `json:"phantom_tokens"` // mean predicted minus actual hit
 	Preempted   int       `json:"preempted"`
-	SpanS       float64   `json:"span_s"`     // virtual time to the last token
-	LastIdleS   float64   `json:"drain_s"`    // virtual time between the last arrival and the last token
+	SpanS       float64   `json:"span_s"`       // virtual time to the last token
+	LastIdleS   float64   `json:"drain_s"`      // virtual time between the last arrival and the last token
 	TokensPerS  float64   `json:"tokens_per_s"` // answered tokens
 }
 

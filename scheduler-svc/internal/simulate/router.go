@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"math/rand/v2"
+
 	"time"
 
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/learn"
@@ -22,13 +23,12 @@ type router struct {
 	open    map[int]ticket // by request; looked up, never ranged over
 	seq     uint64
 	output  mean
-	rate    rate
+	rate    load.Rate
 }
 
 // target is the router's knowledge of one worker.
 type target struct {
-	ledger  load.Ledger
-	learnt  learn.Coefficients
+	ledger  *load.Ledger
 	inserts []uint16 // by unit: speculative references of requests without a first token
 	last    uint64
 	polled  int64
@@ -38,7 +38,7 @@ type ticket struct {
 	target  int
 	booking load.Ticket
 	units   []uint32
-	first   bool
+	hit     int
 }
 
 func newRouter(cfg *Config, p policy.Policy, workers []*worker) *router {
@@ -49,9 +49,12 @@ func newRouter(cfg *Config, p policy.Policy, workers []*worker) *router {
 		output: mean{value: 256},
 	}
 	for i := range r.targets {
-		p := cfg.Profile
 		r.targets[i].inserts = make([]uint16, cfg.Workload.Distinct)
-		r.targets[i].learnt = learn.Coefficients{StepS: p.StepS, PrefillS: p.PrefillS, SeqS: p.SeqS, KVS: p.KVS}
+		prior := cfg.Prior
+		if prior == (learn.Coefficients{}) {
+			prior = learn.Prior()
+		}
+		r.targets[i].ledger = load.New(prior)
 		r.targets[i].polled = -1
 	}
 	return r
@@ -70,10 +73,10 @@ func (r *router) observe(w int, now time.Duration) {
 // route decides where the arrival goes and books it. It returns the worker and the predicted hit.
 func (r *router) route(now time.Duration, id int, a *Arrival) (int, int) {
 	r.seq++
-	r.rate.add(now)
+	r.rate.Add(now)
 	req := policy.Request{
 		PromptTokens: a.Prompt, OutputTokensExpected: int(r.output.value), Seed: r.rng.Uint64(),
-		ArrivalsPerS: r.rate.perS(),
+		ArrivalsPerS: r.rate.PerS(now),
 	}
 	if len(a.Units) > 0 {
 		req.Key = uint64(a.Units[min(1, len(a.Units)-1)]) + 1
@@ -83,8 +86,10 @@ func (r *router) route(now time.Duration, id int, a *Arrival) (int, int) {
 		t, v := &r.targets[i], &r.views[i]
 		*v = policy.View{
 			Target: i, ID: uint64(i) + 1, HitTokens: r.hit(i, a), LastDispatch: t.last,
-			KVCapacityTokens: r.cfg.Profile.KVTokens, Coefficients: t.learnt,
+			KVCapacityTokens: r.cfg.Profile.KVTokens,
 		}
+		pl := r.workers[i].pool
+		v.CachedTokens = (pl.held + pl.idle) * r.cfg.Workload.UnitTokens
 		t.ledger.Fill(now, a.Prompt, v)
 	}
 	r.policy.Rank(&req, r.views, &r.ranking)
@@ -93,7 +98,7 @@ func (r *router) route(now time.Duration, id int, a *Arrival) (int, int) {
 	t.last = r.seq
 	booking := t.ledger.Dispatch(now, load.Entry{
 		PromptTokens: a.Prompt, UncachedTokens: r.predict.Uncached(&req, &r.views[best]),
-		OutputTokens: req.OutputTokensExpected,
+		OutputTokens: req.OutputTokensExpected, AdmitS: r.views[best].AdmitS,
 	})
 	for _, u := range a.Units {
 		t.inserts[u]++
@@ -113,21 +118,21 @@ func (r *router) hit(w int, a *Arrival) int {
 	return n * unit
 }
 
-func (r *router) firstToken(now time.Duration, id, _ int) {
+func (r *router) firstToken(now time.Duration, id, hit int) {
 	k := r.open[id]
 	t := &r.targets[k.target]
-	t.ledger.First(now, k.booking, t.learnt)
+	t.ledger.First(now, k.booking)
 	for _, u := range k.units {
 		t.inserts[u]--
 	}
-	k.first = true
+	k.hit = hit
 	r.open[id] = k
 }
 
 func (r *router) ended(now time.Duration, id, output int) {
 	k := r.open[id]
 	t := &r.targets[k.target]
-	t.ledger.End(now, k.booking, t.learnt)
+	t.ledger.End(now, k.booking, load.Settle{CachedTokens: k.hit, OutputTokens: output, Complete: true})
 	r.output.add(float64(output), 0.01)
 	delete(r.open, id)
 }
@@ -136,21 +141,3 @@ func (r *router) ended(now time.Duration, id, output int) {
 type mean struct{ value float64 }
 
 func (m *mean) add(x, weight float64) { m.value += float64(weight * (x - m.value)) }
-
-// rate measures arrivals per second over a window that doubles from one second to a minute.
-type rate struct {
-	start, half time.Duration
-	count, old  int
-}
-
-const rateWindow = 30 * time.Second
-
-func (r *rate) add(now time.Duration) {
-	if now-r.half > rateWindow {
-		r.start, r.old, r.half, r.count = r.half, r.count, now, 0
-	}
-	r.count++
-	r.half = max(r.half, r.start)
-}
-
-func (r *rate) perS() float64 { return float64(r.count+r.old) / rateWindow.Seconds() }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/learn"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy"
 )
 
@@ -16,9 +17,9 @@ type Config struct {
 	KVTokens int // capacity of one worker; 0 is the profile's
 	Policy   string
 	Options  policy.Options
-	Seed     uint64        // ties and draws of the policy
-	Poll     time.Duration // period of the workers' reports
-	Learn    bool          // learn the coefficients; otherwise the router knows the profile's
+	Seed     uint64             // ties and draws of the policy
+	Poll     time.Duration      // period of the workers' reports
+	Prior    learn.Coefficients // what the router believes of the workers before it learns; zero is learn.Prior
 }
 
 // outcome is what happened to one request.

@@ -55,7 +55,9 @@ func newWorker(p Profile, w *Workload) *worker {
 	}
 }
 
-func (w *worker) blocks(tokens int) int { return (tokens + w.profile.BlockTokens - 1) / w.profile.BlockTokens }
+func (w *worker) blocks(tokens int) int {
+	return (tokens + w.profile.BlockTokens - 1) / w.profile.BlockTokens
+}
 
 // fits reports whether the request could ever run.
 func (w *worker) fits(prompt, output int) bool { return w.blocks(prompt+output) <= w.pool.total }

@@ -15,27 +15,47 @@ import (
 
 // Entry is one request as it is dispatched.
 type Entry struct {
-	PromptTokens   int // L
-	UncachedTokens int // u as predicted at dispatch, at least 1
-	OutputTokens   int // expected, not the truth
+	PromptTokens   int     // L
+	UncachedTokens int     // u as predicted at dispatch, at least 1
+	OutputTokens   int     // expected, not the truth
+	AdmitS         float64 // predicted wait for admission
 }
 
 // Ticket names an entry of one ledger. The zero ticket is none.
 type Ticket uint64
 
+// Unknown stands for a count the worker did not report.
+const Unknown = -1
+
+// Settle is how a request ended.
+type Settle struct {
+	CachedTokens int  // the worker's own count, or Unknown
+	OutputTokens int  // produced
+	Complete     bool // answered in full; others teach nothing
+}
+
 type entry struct {
 	ticket    Ticket
-	started   time.Duration // dispatch, then first token
+	started   time.Duration // dispatch
+	first     time.Duration // first token, once prefilled
 	prompt    int
 	uncached  int
 	output    int
+	ahead     int // q when it was dispatched
+	load      [2]int
+	loadFirst [2]int // decoding requests and their tokens at dispatch and at the first token
+	computed  int    // tokens the target had prefilled at the first token
+	blocked   bool   // had to wait for cache, so its TTFT says nothing of prefill
+	answered  bool   // a first token came
 	prefilled bool
 	gone      bool
 }
 
-// Ledger is the book of one target. The zero value is empty. It is not safe for concurrent use: the caller's lock of the
-// target guards it. Times are offsets on one monotonic clock of the caller's.
+// Ledger is the book of one target and the model of its speed. It is not safe for concurrent use: the caller's lock of
+// the target guards it. Times are offsets on one monotonic clock of the caller's.
 type Ledger struct {
+	model *learn.Model
+
 	entries  []entry // by ticket, ended ones marked until compacted
 	gone     int
 	head     int // index of the first entry that may still be prefilling
@@ -44,6 +64,10 @@ type Ledger struct {
 	inflight int
 	tokens   int // sum of prompt and expected output
 	resident int // sum of uncached over prefilled entries
+	computed int // tokens prefilled since the start
+
+	decoding       int // entries with a first token
+	decodingTokens int // their prompts and expected outputs
 
 	lifetimeS float64 // mean seconds from first token to end, 0 before the first end
 
@@ -57,8 +81,13 @@ type Ledger struct {
 	hasReport bool
 }
 
-// Dispatch books a request and returns the ticket that First and End take.
+// New returns an empty ledger for a target believed to be as fast as the prior.
+func New(prior learn.Coefficients) *Ledger { return &Ledger{model: learn.NewModel(prior)} }
+
+// Dispatch books a request and returns the ticket that First and End take. Requests of other schedulers are booked in
+// the same way when their reservation arrives.
 func (l *Ledger) Dispatch(now time.Duration, e Entry) Ticket {
+	ahead := l.Queued(now)
 	if l.queued == 0 {
 		l.since, l.credit = now, 0
 	}
@@ -66,6 +95,7 @@ func (l *Ledger) Dispatch(now time.Duration, e Entry) Ticket {
 	e.UncachedTokens = max(1, e.UncachedTokens)
 	l.entries = append(l.entries, entry{
 		ticket: l.last, started: now, prompt: e.PromptTokens, uncached: e.UncachedTokens, output: e.OutputTokens,
+		ahead: ahead, load: [2]int{l.decoding, l.decodingTokens}, blocked: e.AdmitS > 0,
 	})
 	l.queued += e.UncachedTokens
 	l.inflight++
@@ -74,28 +104,34 @@ func (l *Ledger) Dispatch(now time.Duration, e Entry) Ticket {
 }
 
 // First records a first token. Calling it again, or after End, does nothing.
-func (l *Ledger) First(now time.Duration, t Ticket, c learn.Coefficients) {
+func (l *Ledger) First(now time.Duration, t Ticket) {
 	i := l.find(t)
 	if i < 0 || l.entries[i].prefilled {
 		return
 	}
-	l.advance(now, c)
-	l.prefilled(i, now)
+	l.entries[i].answered = true
+	l.complete(i, now)
 }
 
-// End takes a request off the book on every exit path. Calling it again does nothing.
-func (l *Ledger) End(now time.Duration, t Ticket, c learn.Coefficients) {
+// End takes a request off the book on every exit path and learns from it. Calling it again does nothing.
+func (l *Ledger) End(now time.Duration, t Ticket, s Settle) {
 	i := l.find(t)
 	if i < 0 {
 		return
 	}
 	if !l.entries[i].prefilled {
-		l.advance(now, c)
-		l.prefilled(i, now)
+		l.complete(i, now)
 	}
 	e := &l.entries[i]
-	l.live(now - e.started)
+	if e.answered {
+		l.live(now - e.first)
+		if s.Complete {
+			l.learn(now, e, s)
+		}
+	}
 	l.resident -= e.uncached
+	l.decoding--
+	l.decodingTokens -= e.prompt + e.output
 	e.gone = true
 	l.gone++
 	l.inflight--
@@ -105,102 +141,84 @@ func (l *Ledger) End(now time.Duration, t Ticket, c learn.Coefficients) {
 	}
 }
 
+func (l *Ledger) learn(now time.Duration, e *entry, s Settle) {
+	uncached := e.uncached
+	if s.CachedTokens != Unknown {
+		uncached = max(1, e.prompt-s.CachedTokens)
+	}
+	if !e.blocked {
+		l.model.ObservePrefill(learn.Prefill{
+			Seconds: (e.first - e.started).Seconds(), Tokens: e.ahead + uncached, Inflight: e.load[0], KVTokens: e.load[1],
+		})
+	}
+	if s.OutputTokens < minDecodeTokens {
+		return
+	}
+	gaps := float64(s.OutputTokens - 1)
+	l.model.ObserveDecode(learn.Decode{
+		Seconds:       (now - e.first).Seconds() / gaps,
+		Inflight:      float64(e.loadFirst[0]+l.decoding) / 2,
+		KVTokens:      float64(e.loadFirst[1]+l.decodingTokens) / 2,
+		PrefillTokens: float64(l.computed-e.computed) / gaps,
+	})
+}
+
+// minDecodeTokens is the shortest answer whose mean step is worth learning from.
+const minDecodeTokens = 16
+
 // Report takes the worker's own figures: share of cache in use, requests waiting and running.
 func (l *Ledger) Report(now time.Duration, kvUse float64, waiting, running int) {
 	l.reported, l.kvUse, l.waiting, l.running, l.hasReport = now, kvUse, waiting, running, true
 }
 
-// Fill sets the load terms of the view: q with progress, n, k, and the worker's report. The view's coefficients must be
-// set before.
+// Fill sets what the ledger knows of the view: coefficients, q with progress, n, k, the worker's report and the wait for
+// admission, for which the view's hit and capacity must be set before.
 func (l *Ledger) Fill(now time.Duration, promptTokens int, v *policy.View) {
-	v.PrefillQueuedTokens = l.Queued(now, v.Coefficients)
-	v.PrefillBookedTokens = l.queued
+	v.Coefficients = l.model.Coefficients()
+	v.PrefillQueuedTokens, v.PrefillBookedTokens = l.Queued(now), l.queued
 	v.Inflight, v.KVTokens = l.inflight, l.tokens
 	v.KVUse, v.Waiting, v.Running = l.kvUse, l.waiting, l.running
-	v.AdmitS = l.admitS(max(1, promptTokens-v.HitTokens), v.KVCapacityTokens)
+	v.AdmitS = l.admitS(now, max(1, promptTokens-v.HitTokens), v.KVCapacityTokens)
 }
 
-// admitS predicts the wait for need tokens of cache. What is held is the worker's last report and what was sent since;
-// the requests it reported as waiting hold nothing yet but come first. In steady state the answers' growth takes what
-// ended answers free, so room appears at the rate at which computed prompts leave.
-func (l *Ledger) admitS(need, capacity int) float64 {
-	if capacity <= 0 || !l.hasReport {
-		return 0
-	}
-	ahead, waiting := 0, l.waiting
-	for i := len(l.entries) - 1; i >= l.head && i >= 0; i-- {
-		e := &l.entries[i]
-		if e.gone || e.prefilled {
-			continue
-		}
-		if e.started <= l.reported {
-			if waiting == 0 {
-				break
-			}
-			waiting--
-		}
-		ahead += e.uncached
-	}
-	deficit := need + ahead - int((1-l.kvUse)*float64(capacity))
-	if deficit <= 0 {
-		return 0
-	}
-	lifetime := l.lifetimeS
-	if lifetime == 0 {
-		lifetime = priorLifetimeS
-	}
-	return min(maxAdmitS, float64(deficit)*lifetime/float64(max(1, l.resident)))
-}
-
-// priorLifetimeS is an answer of 400 tokens at 25 ms, until one has ended. maxAdmitS bounds a prediction.
-const (
-	priorLifetimeS = 10.0
-	maxAdmitS      = 120.0
-)
-
-func (l *Ledger) live(d time.Duration) {
-	if l.lifetimeS == 0 {
-		l.lifetimeS = d.Seconds()
-		return
-	}
-	l.lifetimeS += 0.02 * (d.Seconds() - l.lifetimeS)
-}
+// Model returns the learnt model, under the ledger's lock.
+func (l *Ledger) Model() *learn.Model { return l.model }
 
 // Queued returns q at now: booked uncached tokens less the progress of the head.
-func (l *Ledger) Queued(now time.Duration, c learn.Coefficients) int {
-	return max(0, l.queued-int(l.progress(now, c)))
-}
+func (l *Ledger) Queued(now time.Duration) int { return max(0, l.queued-int(l.progress(now))) }
 
 // Inflight returns n, the requests dispatched and not ended.
 func (l *Ledger) Inflight() int { return l.inflight }
 
 // progress returns the tokens of the head prefilled by now. It never completes the head: its first token has not come.
-func (l *Ledger) progress(now time.Duration, c learn.Coefficients) float64 {
+func (l *Ledger) progress(now time.Duration) float64 {
 	l.skip()
 	if l.head >= len(l.entries) {
 		return 0
 	}
 	done := l.credit
-	if rate := c.PrefillRate(l.inflight, l.tokens); now > l.since {
-		done += (now - l.since).Seconds() * rate
+	if now > l.since {
+		done += (now - l.since).Seconds() * l.model.Coefficients().PrefillRate(l.decoding, l.decodingTokens)
 	}
 	return min(done, float64(l.entries[l.head].uncached-1))
 }
 
-func (l *Ledger) advance(now time.Duration, c learn.Coefficients) {
-	l.credit, l.since = l.progress(now, c), now
-}
-
-// prefilled marks entry i, and what was sent before it, as computed. What the head had done beyond is not known, so its
-// successor starts at nothing.
-func (l *Ledger) prefilled(i int, now time.Duration) {
+// complete marks entry i as computed. What the worker had done beyond the head is not known, so the next head starts at
+// nothing; an entry that ends out of turn leaves the head's progress alone.
+func (l *Ledger) complete(i int, now time.Duration) {
+	if i == l.head {
+		l.credit, l.since = 0, now
+	} else {
+		l.credit, l.since = l.progress(now), now
+	}
 	e := &l.entries[i]
 	l.queued -= e.uncached
 	l.resident += e.uncached
-	e.prefilled, e.started = true, now
-	if i == l.head {
-		l.credit, l.since = 0, now
-	}
+	l.computed += e.uncached
+	l.decoding++
+	l.decodingTokens += e.prompt + e.output
+	e.prefilled, e.first = true, now
+	e.loadFirst, e.computed = [2]int{l.decoding, l.decodingTokens}, l.computed
 	l.skip()
 }
 
