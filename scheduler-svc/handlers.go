@@ -16,6 +16,9 @@ import (
 
 // Route chooses a worker and reserves its share of load.
 func (s *Service) Route(ctx context.Context, r *schedulerv1.RouteRequest) (*schedulerv1.RouteResponse, error) {
+	if err := s.Ready(ctx); err != nil {
+		return nil, fault.Wrap(faultv1.Reason_REASON_UNAVAILABLE, err, "scheduler is starting")
+	}
 	return s.engine.Route(ctx, r)
 }
 

@@ -44,6 +44,7 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
+	past    map[string]struct{} // models that were served and are not now
 	view    atomic.Pointer[View]
 }
 
@@ -57,6 +58,7 @@ type View struct {
 	Targets []*Target // in (worker, rank) order
 	Pools   map[string]*Pool
 	byKey   map[feed.Key]*Target
+	past    map[string]struct{}
 }
 
 // Pool is the targets that serve one model or adapter.
@@ -73,7 +75,9 @@ func (v *View) Target(worker string, rank uint32) *Target {
 
 // New returns an empty fleet.
 func New(cfg Config, streams Streams, now time.Time) *Fleet {
-	f := &Fleet{cfg: cfg, streams: streams, start: now, workers: map[string]*worker{}}
+	f := &Fleet{
+		cfg: cfg, streams: streams, start: now, workers: map[string]*worker{}, past: map[string]struct{}{},
+	}
 	f.view.Store(&View{Pools: map[string]*Pool{}, byKey: map[feed.Key]*Target{}})
 	return f
 }
@@ -176,7 +180,30 @@ func (f *Fleet) rebuild() {
 			p.Targets = append(p.Targets, w.ranks...)
 		}
 	}
+	f.remember(v)
 	f.view.Store(v)
+}
+
+// maxPast bounds the models remembered after their last worker left.
+const maxPast = 1024
+
+// remember keeps the models that the new view does not have any more: their workers are away, the models are known.
+func (f *Fleet) remember(v *View) {
+	for model := range f.view.Load().Pools {
+		if v.Pools[model] == nil && len(f.past) < maxPast {
+			f.past[model] = struct{}{}
+		}
+	}
+	for model := range v.Pools {
+		delete(f.past, model)
+	}
+	v.past = maps.Clone(f.past)
+}
+
+// Past reports whether the model was served earlier by workers that have all left.
+func (v *View) Past(model string) bool {
+	_, ok := v.past[model]
+	return ok
 }
 
 // Models lists the pools' names in order.

@@ -58,11 +58,10 @@ type Decision struct {
 
 // Route chooses a target and books the request on it. It waits in the queue while all that could take it are full.
 func (e *Engine) Route(ctx context.Context, req *schedulerv1.RouteRequest) (*schedulerv1.RouteResponse, error) {
-	pool := e.p.Fleet.View().Pools[req.GetModel()]
-	if pool == nil {
-		e.p.Observe.Decided(Decision{Result: UnknownModel})
-		return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "the model is not served by any worker").
-			WithParam("model")
+	pool, result, err := e.pool(req.GetModel())
+	if err != nil {
+		e.p.Observe.Decided(Decision{Result: result})
+		return nil, err
 	}
 	d := e.scratch.Get().(*decision)
 	defer e.scratch.Put(d)
@@ -75,6 +74,20 @@ func (e *Engine) Route(ctx context.Context, req *schedulerv1.RouteRequest) (*sch
 	}
 	e.p.Observe.Decided(out)
 	return resp, err
+}
+
+// pool finds the model's targets. A model whose workers have all left is known still: it may come back.
+func (e *Engine) pool(model string) (*fleet.Pool, Result, error) {
+	v := e.p.Fleet.View()
+	if p := v.Pools[model]; p != nil {
+		return p, Placed, nil
+	}
+	if v.Past(model) {
+		return nil, NoWorker, fault.New(faultv1.Reason_REASON_NO_WORKER, "all workers that serve the model are away").
+			WithRetryAfter(e.cfg.NoWorkerRetry)
+	}
+	return nil, UnknownModel, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "the model is not served by any worker").
+		WithParam("model")
 }
 
 // place decides now, or as often as the request's turn comes.
@@ -227,10 +240,9 @@ func (e *Engine) arrivalRate(d *decision, now time.Time) float64 {
 
 // Explain decides as Route would and books nothing.
 func (e *Engine) Explain(req *schedulerv1.RouteRequest) (*schedulerv1.Receipt, error) {
-	pool := e.p.Fleet.View().Pools[req.GetModel()]
-	if pool == nil {
-		return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "the model is not served by any worker").
-			WithParam("model")
+	pool, _, err := e.pool(req.GetModel())
+	if err != nil {
+		return nil, err
 	}
 	d := e.scratch.Get().(*decision)
 	defer e.scratch.Put(d)
