@@ -3,6 +3,7 @@ module github.com/kvmesh/kvmesh/tokenizer-svc
 go 1.26.8
 
 require (
+	github.com/alecthomas/kong v1.17.0
 	github.com/daulet/tokenizers v1.24.0
 	github.com/google/go-cmp v0.7.0
 	github.com/kvmesh/kvmesh/proto v0.0.0
