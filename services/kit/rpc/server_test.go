@@ -287,3 +287,18 @@ func TestMemWaitsForFirstServer(t *testing.T) {
 		require.Equal(t, faultv1.Reason_REASON_CANCELLED, fault.ReasonOf(<-results))
 	})
 }
+
+func TestServerStress(t *testing.T) {
+	t.Parallel()
+	for _, d := range doors()[:3] {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			kittest.StressStartStop(t, func() kittest.StartStopper {
+				sc, _ := d.server(t)
+				srv, err := rpc.NewServer(sc, rpc.ServerDeps{Log: kittest.Logger(t), Network: rpc.NewNetwork()})
+				require.NoError(t, err)
+				return srv
+			})
+		})
+	}
+}
