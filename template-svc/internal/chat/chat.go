@@ -118,12 +118,16 @@ type pair struct {
 	val value.Value
 }
 
-// member gives a dict's value; ok is false when v is no dict or has no such key.
+// member gives a dict's value; None and false when v is no dict or has no such key.
 func member(v value.Value, key string) (value.Value, bool) {
 	if v.Kind() != value.KindDict {
 		return value.None, false
 	}
-	return v.AsDict().GetStr(key)
+	got, ok := v.AsDict().GetStr(key)
+	if !ok {
+		return value.None, false
+	}
+	return got, true
 }
 
 // present gives a dict's value if it is there and not null.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +32,9 @@ func readJSON(t *testing.T, path string, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
+	// Bare NaN and Infinity stand in the kwargs of some cells, which are not compared; inside texts the quote before
+	// the colon is escaped.
+	raw = regexp.MustCompile(`([^\\]": )(?:NaN|-?Infinity)`).ReplaceAll(raw, []byte("${1}null"))
 	require.NoError(t, json.Unmarshal(raw, into), path)
 }
 
@@ -56,6 +61,7 @@ type oracleCell struct {
 // requestOf reads the members of a body as the gateway's scan does; ok is false where the body is no JSON object.
 func requestOf(body string) (*Request, bool) {
 	var top map[string]json.RawMessage
+	body = strings.TrimPrefix(body, "\ufeff") // Python's json accepts a byte order mark in bytes
 	v, err := jinja.FromJSON([]byte(body))
 	if err != nil || v.Kind() != value.KindDict {
 		return nil, false
@@ -92,12 +98,11 @@ func splitMembers(body string, top map[string]json.RawMessage) map[string]json.R
 }
 
 func indexAfter(s, sub string) int {
-	for i := 0; i+len(sub) <= len(s); i++ {
-		if s[i:i+len(sub)] == sub {
-			return i + len(sub)
-		}
+	at := strings.Index(s, sub)
+	if at < 0 {
+		return -1
 	}
-	return -1
+	return at + len(sub)
 }
 
 // matchEnd finds the end of the JSON value at i; strings of the odd body hold no brackets.
