@@ -1,0 +1,184 @@
+package conf
+
+import (
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// expand replaces ${NAME} in all text values.
+func (l *loader) expand(path string, n *yaml.Node) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			l.expand(join(path, n.Content[i].Value), n.Content[i+1])
+		}
+	case yaml.SequenceNode, yaml.DocumentNode:
+		for _, item := range n.Content {
+			l.expand(path, item)
+		}
+	case yaml.ScalarNode:
+		if strings.Contains(n.Value, "$") && !l.ignored(path) {
+			l.expandValue(path, n)
+		}
+	case yaml.AliasNode: // its anchor is expanded where it stands
+	}
+}
+
+// ignored tells values of other processes' sections: their variables need not be set here.
+func (l *loader) ignored(path string) bool {
+	top, _, _ := strings.Cut(path, ".")
+	return l.ignore[top]
+}
+
+// expandValue replaces in one scalar. A plain (unquoted) one gets its type from what stands there then.
+func (l *loader) expandValue(path string, n *yaml.Node) {
+	var out strings.Builder
+	rest := n.Value
+	for {
+		before, after, found := strings.Cut(rest, "$")
+		out.WriteString(before)
+		if !found {
+			break
+		}
+		switch {
+		case strings.HasPrefix(after, "$"):
+			out.WriteByte('$')
+			rest = after[1:]
+		case strings.HasPrefix(after, "{") && strings.Contains(after, "}"):
+			var ref string
+			ref, rest, _ = strings.Cut(after[1:], "}")
+			out.WriteString(l.variable(path, ref))
+		default:
+			out.WriteByte('$')
+			rest = after
+		}
+	}
+	n.Value = out.String()
+	if n.Style == 0 {
+		n.Tag = ""
+	}
+}
+
+func (l *loader) variable(path, ref string) string {
+	name, fallback, hasFallback := strings.Cut(ref, ":-")
+	if v, ok := l.env[name]; ok {
+		return v
+	}
+	if !hasFallback {
+		l.faults.Add(path, "the environment variable %s is not set", name)
+	}
+	return fallback
+}
+
+// overlayEnv sets keys whose environment variable exists. Variables that name no key are left alone: they may be another
+// program's.
+func (l *loader) overlayEnv(root *yaml.Node, t target) { l.overlayEnvAt(root, t, nil) }
+
+func (l *loader) overlayEnvAt(root *yaml.Node, t target, path []string) {
+	for _, f := range t.fields {
+		at := append(path[:len(path):len(path)], f.key)
+		if f.inner {
+			l.overlayEnvAt(root, fieldsOf(f.value), at)
+			continue
+		}
+		if v, ok := l.env[EnvName(strings.Join(at, "."))]; ok {
+			l.put(root, at, parseValue(v, f))
+		}
+	}
+}
+
+// EnvName is the environment variable that sets the key at path.
+func EnvName(path string) string {
+	return EnvPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(path))
+}
+
+// overlaySets applies a.b=c in order.
+func (l *loader) overlaySets(root *yaml.Node, t target, sets []string) {
+	for _, set := range sets {
+		path, value, ok := strings.Cut(set, "=")
+		if !ok || path == "" {
+			l.faults.Add("", "--set %s: write --set section.key=value", path)
+			continue
+		}
+		keys := strings.Split(path, ".")
+		if f, ok := l.lookUp(t, keys); ok {
+			l.put(root, keys, parseValue(value, f))
+		}
+	}
+}
+
+// lookUp finds the field at keys; a key inside a mapping of any names has none of its own.
+func (l *loader) lookUp(t target, keys []string) (field, bool) {
+	var f field
+	for i, key := range keys {
+		var known bool
+		if f, known = t.find(key); !known {
+			if i == 0 && l.ignore[key] {
+				return f, false
+			}
+			l.unknown(strings.Join(keys[:i+1], "."), &yaml.Node{Value: key}, t)
+			return f, false
+		}
+		if f.value.Kind() == reflect.Map {
+			return elementField(f, reflect.New(f.value.Type().Elem()).Elem()), true
+		}
+		if !f.inner && i < len(keys)-1 {
+			l.faults.Add(strings.Join(keys, "."), "%s has no keys of its own", key)
+			return f, false
+		}
+		t = target{}
+		if f.inner {
+			t = fieldsOf(f.value)
+		}
+	}
+	return f, true
+}
+
+// parseValue reads an override. For text it is taken as it stands ("1e5", "no" and "{x" stay text); else it is YAML.
+func parseValue(s string, f field) *yaml.Node {
+	plain := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	if f.value.Kind() == reflect.String {
+		return plain
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(s), &doc); err != nil || len(doc.Content) == 0 {
+		return plain
+	}
+	dropLines(doc.Content[0])
+	return doc.Content[0]
+}
+
+// dropLines forgets positions inside an override; they would point into the file.
+func dropLines(n *yaml.Node) {
+	n.Line = 0
+	for _, c := range n.Content {
+		dropLines(c)
+	}
+}
+
+// put sets a value in the tree and makes the mappings on the way.
+func (l *loader) put(n *yaml.Node, keys []string, value *yaml.Node) {
+	n = resolved(n)
+	if n.Kind != yaml.MappingNode {
+		*n = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value != keys[0] {
+			continue
+		}
+		if len(keys) == 1 {
+			n.Content[i+1] = value
+		} else {
+			l.put(n.Content[i+1], keys[1:], value)
+		}
+		return
+	}
+	if len(keys) > 1 {
+		inner := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		l.put(inner, keys[1:], value)
+		value = inner
+	}
+	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: keys[0]}, value)
+}
