@@ -33,6 +33,7 @@ type Stream struct {
 	scanned  int  // end of what the splitter has seen
 	filled   int
 	splitter sse.Splitter
+	shape    shape
 	first    []byte // events read before the head went out
 
 	named    bool // events have names: an API without [DONE]
@@ -145,8 +146,8 @@ func (s *Stream) read() error {
 		s.resp.WakeAfter(s.ctx, s.idle)
 	}
 	n, err := s.resp.Read(s.buf[s.filled:])
+	s.burst = 8*n > 7*(len(s.buf)-s.filled) // framing takes a few bytes of each chunk
 	s.filled += n
-	s.burst = s.filled == len(s.buf)
 	switch {
 	case n > 0 && err == nil:
 		return nil
@@ -222,13 +223,19 @@ var (
 	markError  = []byte(`"error"`)
 )
 
-// look counts an event and decides whether the client sees it. Most events are tokens: for them it is three searches.
+// look counts an event and decides whether the client sees it. Most events are tokens and differ from the one before in
+// their text alone.
 func (s *Stream) look(event []byte) (show bool, err error) {
-	plain := bytes.HasPrefix(event, []byte("data: {"))
-	if plain && s.data > 0 && bytes.Contains(event, markOpen) &&
+	if s.shape.fits(event) {
+		s.data++
+		s.events++
+		return true, nil
+	}
+	if s.data > 0 && bytes.HasPrefix(event, []byte("data: {")) && bytes.Contains(event, markOpen) &&
 		!bytes.Contains(event, markUsage) && !bytes.Contains(event, markError) {
 		s.data++
 		s.events++
+		s.shape.learn(event)
 		return true, nil
 	}
 	e := sse.Parse(event)

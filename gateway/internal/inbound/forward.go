@@ -83,11 +83,11 @@ func listed(connection []string, name string) bool {
 
 // Returns tells whether a worker's header line may reach the client.
 func Returns(name string) bool {
-	switch strings.ToLower(name) {
+	lower := strings.ToLower(name)
+	switch lower {
 	case "connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 		"proxy-authenticate", "server", "date", "content-length", "content-type", "x-request-id", "alt-svc":
 		return false
 	}
-	lower := strings.ToLower(name)
 	return !strings.HasPrefix(lower, "x-kvmesh-") && !strings.HasPrefix(lower, "access-control-")
 }

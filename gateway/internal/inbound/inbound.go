@@ -16,6 +16,7 @@ import (
 
 	"github.com/kvmesh/kvmesh/gateway/internal/admit"
 	"github.com/kvmesh/kvmesh/gateway/internal/flight"
+	"github.com/kvmesh/kvmesh/gateway/internal/reply"
 )
 
 // Call is one request's frame. It is written by the door that made it and read by the service.
@@ -28,6 +29,8 @@ type Call struct {
 	Caller *admit.Caller
 	// PathModel is the model named by an old style path, empty for none.
 	PathModel string
+	// Writer is the edge's own, when the edge is in this process; nil for gRPC callers.
+	Writer reply.Writer
 	// Anthropic tells that errors must also fit Anthropic's object.
 	Anthropic bool
 }

@@ -92,9 +92,11 @@ type task struct {
 
 // serve is the frame of every operation: who calls, until when, and what becomes of a panic.
 func (s *Service) serve(st stream, name string, run func(t *task) error) (err error) {
-	t := &task{ctx: st.Context(), in: inbound.From(st.Context()), w: reply.Of(st)}
-	if t.in == nil {
-		t.in = s.direct(t.ctx)
+	t := &task{ctx: st.Context(), in: inbound.From(st.Context())}
+	if t.in != nil {
+		t.w = t.in.Writer
+	} else {
+		t.in, t.w = s.direct(t.ctx), reply.Over(st)
 		s.deps.Telemetry.Begin()
 		defer func() { s.finish(t, err) }()
 	}

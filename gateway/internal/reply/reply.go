@@ -47,18 +47,8 @@ type Writer interface {
 	Trailer(name, value string)
 }
 
-// Of is the writer of a service's stream: the edge's own where the call comes from this process's REST edge.
-func Of(s grpc.ServerStreamingServer[httpbody.HttpBody]) Writer {
-	if g, ok := s.(*grpc.GenericServerStream[httpbody.HttpBody, httpbody.HttpBody]); ok {
-		if w, ok := g.ServerStream.(Writer); ok {
-			return w
-		}
-	}
-	if w, ok := s.(Writer); ok {
-		return w
-	}
-	return &streamWriter{stream: s}
-}
+// Over is a writer that sends over gRPC.
+func Over(s grpc.ServerStreamingServer[httpbody.HttpBody]) Writer { return &streamWriter{stream: s} }
 
 // streamWriter sends over gRPC.
 type streamWriter struct {

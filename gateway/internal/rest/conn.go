@@ -12,14 +12,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/kvmesh/kvmesh/gateway/internal/reply"
+	"github.com/kvmesh/kvmesh/gateway/internal/inbound"
 )
 
-// callKey finds the HTTP call in a context.
-type callKey struct{}
-
+// callOf finds the HTTP call in a context.
 func callOf(ctx context.Context) *call {
-	c, _ := ctx.Value(callKey{}).(*call)
+	in := inbound.From(ctx)
+	if in == nil {
+		return nil
+	}
+	c, _ := in.Writer.(*call)
 	return c
 }
 
@@ -116,7 +118,8 @@ func (c *Conn) run(m method, s grpc.ServerStream) error {
 	return handler(m.server, s)
 }
 
-// served is the service's view of a call. It is a reply.Writer: head and data pass to the response.
+// served is the service's view of a call. The gateway's services write to the call itself; what other code sends as
+// messages goes the same way.
 type served struct {
 	driven *driven
 	got    bool
@@ -124,15 +127,6 @@ type served struct {
 
 // Context is the request's.
 func (s *served) Context() context.Context { return s.driven.ctx }
-
-// Head, Data and Trailer are the call's.
-func (s *served) Head(h *reply.Head) error { return s.driven.call.Head(h) }
-
-// Data writes to the response.
-func (s *served) Data(p []byte) error { return s.driven.call.Data(p) }
-
-// Trailer sets a trailer of the response.
-func (s *served) Trailer(name, value string) { s.driven.call.Trailer(name, value) }
 
 // RecvMsg hands the request over by reference, once.
 func (s *served) RecvMsg(m any) error {
@@ -153,19 +147,19 @@ func (s *served) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg is for services that do not know reply.Writer.
+// SendMsg writes a message's data.
 func (s *served) SendMsg(m any) error {
 	b, ok := m.(*httpbody.HttpBody)
 	if !ok {
 		return status.Errorf(codes.Internal, "%T is no HttpBody", m)
 	}
-	return s.Data(b.GetData())
+	return s.driven.call.Data(b.GetData())
 }
 
 // SetHeader and SendHeader take a head in metadata form.
 func (s *served) SetHeader(md metadata.MD) error {
 	h := headOf(md)
-	return s.Head(&h)
+	return s.driven.call.Head(&h)
 }
 
 // SendHeader is SetHeader: heads go out at once.

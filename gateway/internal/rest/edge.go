@@ -85,6 +85,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &flight.Record{ID: requestID(r.Header), Operation: "none", Start: e.deps.Clock()}
 	in := &inbound.Call{Record: rec, Header: r.Header}
 	c := &call{w: w, in: in}
+	in.Writer = c
 	c.flush, _ = w.(interface{ FlushError() error })
 	h := w.Header()
 	h["Server"] = e.server
@@ -98,8 +99,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.fail(err)
 		return
 	}
-	ctx := context.WithValue(inbound.With(r.Context(), in), callKey{}, c)
-	r = r.WithContext(ctx)
+	r = r.WithContext(inbound.With(r.Context(), in))
 	if c.body != nil {
 		r.Body = c.body
 	}
