@@ -21,7 +21,7 @@ for s in socks:
 print(*(s.getsockname()[1] for s in socks))
 PY
 )
-bin/kvmesh up --set "gateway.rest_address=127.0.0.1:$rest" --set "gateway.grpc_address=tcp://127.0.0.1:$grpc" \
+bin/kvmesh up --set "gateway.address=127.0.0.1:$rest" --set "gateway.grpc_address=tcp://127.0.0.1:$grpc" \
   --set "admin.address=127.0.0.1:$admin" >"$log" 2>&1 &
 mesh=$!
 stop() {
