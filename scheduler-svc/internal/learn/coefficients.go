@@ -20,9 +20,12 @@ func Prior() Coefficients {
 	return Coefficients{StepS: 10.2e-3, PrefillS: 1.0 / 22_500, SeqS: 20e-6, KVS: 49e-9}
 }
 
+// Products are rounded before they are added (an explicit float64), here and wherever a policy's cost or the simulator's
+// clock depends on it: a fused multiply-add would give other digits on other machines.
+
 // DecodeStepS predicts the duration of a step that decodes n sequences over kvTokens and prefills nothing.
 func (c Coefficients) DecodeStepS(n, kvTokens int) float64 {
-	return c.StepS + c.SeqS*float64(n) + c.KVS*float64(kvTokens)
+	return c.StepS + float64(c.SeqS*float64(n)) + float64(c.KVS*float64(kvTokens))
 }
 
 // StepBudgetTokens is vLLM's usual limit of tokens in one step, over which the fixed cost of a step is spread.
@@ -31,7 +34,7 @@ const StepBudgetTokens = 8192
 // PrefillRate predicts the prompt tokens prefilled per second beside n requests over kvTokens: full steps, each of which
 // also decodes.
 func (c Coefficients) PrefillRate(n, kvTokens int) float64 {
-	step := c.PrefillS*StepBudgetTokens + c.DecodeStepS(n, kvTokens)
+	step := float64(c.PrefillS*StepBudgetTokens) + c.DecodeStepS(n, kvTokens)
 	if step <= 0 {
 		return 0
 	}

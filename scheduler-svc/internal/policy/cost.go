@@ -51,7 +51,7 @@ func (priced) terms() []string {
 
 func (p priced) score(d *decision, out []Scored) {
 	least, price := p.pool(d, out)
-	selfish := math.Exp2(-float64(min(3, max(-3, d.req.Priority))))
+	selfish := math.Ldexp(1, -min(3, max(-3, d.req.Priority)))
 	for i := range out {
 		v, s := d.view(&out[i]), &out[i]
 		c := &v.Coefficients

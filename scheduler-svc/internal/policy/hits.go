@@ -19,7 +19,7 @@ func newHits(o Options) hits {
 func (h hits) tokens(req *Request, v *View) float64 {
 	m := float64(v.HitTokens)
 	if v.SlowerHit > 0 {
-		m -= (1 - h.slowerTier) * float64(min(v.SlowerHit, v.HitTokens))
+		m -= float64((1 - h.slowerTier) * float64(min(v.SlowerHit, v.HitTokens)))
 	}
 	if int(v.Certainty) < len(h.believed) {
 		m *= h.believed[v.Certainty]
@@ -36,8 +36,11 @@ func (h hits) uncached(req *Request, v *View) float64 {
 // step (2 % per request in flight, the fit of the simulator), after the wait for blocks.
 func (h hits) ttft(req *Request, v *View) float64 {
 	work := (float64(v.PrefillQueuedTokens) + h.uncached(req, v)) * v.Coefficients.PrefillS
-	return v.AdmitS + work*(1+decodeShare*float64(v.Inflight)) + v.Coefficients.StepS
+	return v.AdmitS + float64(work*besides(v)) + v.Coefficients.StepS
 }
+
+// besides is how much decodes stretch a target's prefill.
+func besides(v *View) float64 { return 1 + float64(decodeShare*float64(v.Inflight)) }
 
 // decodeShare is the slowdown of prefill per request in flight.
 const decodeShare = 0.02

@@ -32,10 +32,11 @@ func (p blend) score(d *decision, out []Scored) {
 }
 
 // sticky stays with the warm targets until one is shorter by tau: candidates are the targets that match most of the
-// prompt and any whose queue is at least tau below the least of those; all when none is warm.
+// prompt and any whose queue is at least tau below the least of those; all when none is warm. Everything is in tokens, as
+// published, so tau has to fit the model and the GPU.
 type sticky struct {
-	hits        hits
-	match, tauS float64
+	hits       hits
+	match, tau float64
 }
 
 func (sticky) terms() []string { return []string{"queue", "prefill", "cold"} }
@@ -44,28 +45,26 @@ func (p sticky) score(d *decision, out []Scored) {
 	warmest := math.Inf(1)
 	for i := range out {
 		if v := d.view(&out[i]); p.warm(d.req, v) {
-			warmest = math.Min(warmest, queueS(v))
+			warmest = math.Min(warmest, float64(v.PrefillBookedTokens))
 		}
 	}
 	for i := range out {
 		v, s := d.view(&out[i]), &out[i]
-		s.Terms[0], s.Terms[1] = queueS(v), p.hits.uncached(d.req, v)*v.Coefficients.PrefillS
-		if !math.IsInf(warmest, 1) && !p.warm(d.req, v) && queueS(v) > warmest-p.tauS {
-			s.Terms[2] = coldS
+		queue := float64(v.PrefillBookedTokens)
+		s.Terms[0], s.Terms[1] = queue, p.hits.uncached(d.req, v)
+		if !math.IsInf(warmest, 1) && !p.warm(d.req, v) && queue > warmest-p.tau {
+			s.Terms[2] = coldTokens
 		}
 		s.sum(3)
 	}
 }
 
-// coldS puts every cold target behind every warm one: longer than any queue.
-const coldS = 1e9
+// coldTokens puts every cold target behind every warm one: longer than any queue.
+const coldTokens = 1e15
 
 func (p sticky) warm(req *Request, v *View) bool {
 	return p.hits.tokens(req, v) >= p.match*float64(req.PromptTokens)
 }
-
-// queueS is the queue as published policies count it: released at the first token.
-func queueS(v *View) float64 { return float64(v.PrefillBookedTokens) * v.Coefficients.PrefillS }
 
 // lmetric multiplies the tokens to prefill by the requests in flight; no parameters.
 type lmetric struct{ hits hits }
@@ -87,7 +86,7 @@ func (predictedTTFT) terms() []string { return []string{"queue", "prefill", "dec
 func (p predictedTTFT) score(d *decision, out []Scored) {
 	for i := range out {
 		v, s := d.view(&out[i]), &out[i]
-		slow := v.Coefficients.PrefillS * (1 + decodeShare*float64(v.Inflight))
+		slow := v.Coefficients.PrefillS * besides(v)
 		s.Terms[0] = float64(v.PrefillQueuedTokens) * slow
 		s.Terms[1] = p.hits.uncached(d.req, v) * slow
 		s.Terms[2] = 4 * v.Coefficients.DecodeStepS(v.Inflight+1, v.KVTokens+d.req.PromptTokens)

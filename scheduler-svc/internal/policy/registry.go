@@ -18,7 +18,7 @@ type Options struct {
 	SessionPatienceS float64 // a session stays home unless another target is predicted to be this much faster
 
 	StickyMatch float64 // share of the prompt that makes a target warm
-	StickyTauS  float64 // a cold target joins when its queue is at least this much shorter, seconds of prefill
+	StickyTau   float64 // a cold target joins when its queue is at least this many tokens shorter
 	LoadFactor  float64 // bound of consistent-hash: a target takes up to this multiple of the mean in-flight count
 	BlendHit    float64 // weights of blend: matched share, queue, free cache
 	BlendQueue  float64
@@ -31,7 +31,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		DegradedDiscount: 0.5, FallbackDiscount: 0.7, SlowerTierCredit: 0.8, SessionPatienceS: 5,
-		StickyMatch: 0.8, StickyTauS: 14, LoadFactor: 1.25,
+		StickyMatch: 0.8, StickyTau: 286_720, LoadFactor: 1.25,
 		BlendHit: 3, BlendQueue: 2, BlendKV: 2,
 		Cost: DefaultCostOptions(),
 	}
@@ -53,7 +53,7 @@ func table() []constructor {
 		{"consistent-hash", func(o Options) scorer { return consistentHash{o.LoadFactor} }},
 		{"longest-prefix", func(o Options) scorer { return longestPrefix{newHits(o)} }},
 		{"blend", func(o Options) scorer { return blend{newHits(o), o.BlendHit, o.BlendQueue, o.BlendKV} }},
-		{"sticky", func(o Options) scorer { return sticky{newHits(o), o.StickyMatch, o.StickyTauS} }},
+		{"sticky", func(o Options) scorer { return sticky{newHits(o), o.StickyMatch, o.StickyTau} }},
 		{"lmetric", func(o Options) scorer { return lmetric{newHits(o)} }},
 		{"predicted-ttft", func(o Options) scorer { return predictedTTFT{newHits(o)} }},
 		{"cost", func(o Options) scorer { return newPriced(o) }},

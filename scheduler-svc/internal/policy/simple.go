@@ -43,7 +43,9 @@ func (leastTokens) score(d *decision, out []Scored) {
 	}
 }
 
-func tokenLoad(v *View) float64 { return float64(v.PrefillBookedTokens) + 0.05*float64(v.KVTokens) }
+func tokenLoad(v *View) float64 {
+	return float64(v.PrefillBookedTokens) + float64(0.05*float64(v.KVTokens))
+}
 
 // powerOfTwo takes the lower load of two targets drawn by the seed; the others follow in order of the draw.
 type powerOfTwo struct{}

@@ -50,6 +50,10 @@ func B2B(seed uint64) *Workload {
 	return w
 }
 
+// hotRequests is the length of the hot group's run in the cells: long enough for the start to be a small part, short
+// enough for the answers not to fill the caches.
+const hotRequests = 800
+
 // HotGroup generates one group of distinct prompts: 2,548 shared and 7,252 own tokens, answers of 430, at 12 requests
 // per second.
 func HotGroup(seed uint64, requests int) *Workload {

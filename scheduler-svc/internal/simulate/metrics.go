@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -15,23 +16,41 @@ type Quantiles struct {
 	P99  float64 `json:"p99"`
 }
 
-// Result is what one simulation measured. Times are seconds.
+// MarshalJSON writes an infinite quantile as null.
+func (q Quantiles) MarshalJSON() ([]byte, error) {
+	finite := func(x float64) *float64 {
+		if math.IsInf(x, 0) || math.IsNaN(x) {
+			return nil
+		}
+		return &x
+	}
+	return json.Marshal(map[string]*float64{
+		"mean": finite(q.Mean), "p50": finite(q.P50), "p90": finite(q.P90), "p99": finite(q.P99),
+	})
+}
+
+// Result is what a policy did to a workload. Times are seconds.
 type Result struct {
-	Policy      string    `json:"policy"`
-	Requests    int       `json:"requests"` // counted ones
-	Failed      int       `json:"failed"`
-	TTFT        Quantiles `json:"ttft_s"`
-	TPOT        Quantiles `json:"tpot_s"`
-	Goodput     float64   `json:"goodput"`        // share of requests with TTFT <= 2 s and TPOT <= 50 ms
-	GoodputPerS float64   `json:"goodput_per_s"`  // those requests per second
-	Hit         float64   `json:"hit"`            // cached / prompt tokens
-	Eta         float64   `json:"eta"`            // Hit against pooled LRU of the same total capacity
-	CV          float64   `json:"cv"`             // time mean of the coefficient of variation of in-flight work
-	Phantom     float64   `json:"phantom_tokens"` // mean predicted minus actual hit
-	Preempted   int       `json:"preempted"`
-	SpanS       float64   `json:"span_s"`       // virtual time to the last token
-	LastIdleS   float64   `json:"drain_s"`      // virtual time between the last arrival and the last token
-	TokensPerS  float64   `json:"tokens_per_s"` // answered tokens
+	Policy       string    `json:"policy"`
+	Requests     int       `json:"requests"` // counted ones
+	Failed       int       `json:"failed"`
+	TTFT         Quantiles `json:"ttft_s"`
+	TPOT         Quantiles `json:"tpot_s"`
+	LastStage    Quantiles `json:"last_stage_ttft_s"`
+	Goodput      float64   `json:"goodput"`        // share of requests with TTFT <= 2 s and TPOT <= 50 ms
+	GoodputPerS  float64   `json:"goodput_per_s"`  // those requests per second
+	Hit          float64   `json:"hit"`            // cached / prompt tokens
+	Eta          float64   `json:"eta"`            // Hit against pooled LRU of the same total capacity
+	CV           float64   `json:"cv"`             // time mean of the coefficient of variation of in-flight requests
+	Phantom      float64   `json:"phantom_tokens"` // mean predicted minus actual hit
+	Preempted    int       `json:"preempted"`
+	SpanS        float64   `json:"span_s"`       // virtual time to the last token
+	DrainS       float64   `json:"drain_s"`      // virtual time between the last arrival and the last token
+	TokensPerS   float64   `json:"tokens_per_s"` // answered tokens
+	PrefillError float64   `json:"prefill_mape"` // of the learnt models, mean over workers
+	DecodeError  float64   `json:"decode_mape"`
+	RegretMean   float64   `json:"regret_mean"` // TTFT mean against the best policy of the table
+	RegretP90    float64   `json:"regret_p90"`
 }
 
 // GoodTTFTS and GoodTPOTS bound a good request.
@@ -42,7 +61,7 @@ const (
 
 func (r *run) result() *Result {
 	res := &Result{Policy: r.cfg.Policy, CV: r.balance.mean()}
-	var ttft, tpot []float64
+	var ttft, tpot, final []float64
 	var prompt, hit, good, phantom, out int
 	var last time.Duration
 	for i := range r.results {
@@ -59,6 +78,9 @@ func (r *run) result() *Result {
 		}
 		t := (o.first - o.arrived).Seconds()
 		ttft = append(ttft, t)
+		if o.stage == r.stageIndex {
+			final = append(final, t)
+		}
 		p := 0.0
 		if o.output > 1 {
 			p = (o.ended - o.first).Seconds() / float64(o.output-1)
@@ -74,8 +96,13 @@ func (r *run) result() *Result {
 		res.Preempted += w.preempted
 	}
 	n := float64(max(1, res.Requests))
-	res.TTFT, res.TPOT = quantiles(ttft), quantiles(tpot)
-	res.SpanS, res.LastIdleS = r.now.Seconds(), (r.now - last).Seconds()
+	res.TTFT, res.TPOT, res.LastStage = quantiles(ttft), quantiles(tpot), quantiles(final)
+	res.SpanS, res.DrainS = r.now.Seconds(), (r.now - last).Seconds()
+	for i := range r.router.targets {
+		q := r.router.targets[i].ledger.Model().Quality()
+		res.PrefillError += q.PrefillMAPE / float64(len(r.workers))
+		res.DecodeError += q.DecodeMAPE / float64(len(r.workers))
+	}
 	res.Goodput, res.GoodputPerS = float64(good)/n, float64(good)/res.SpanS
 	res.Hit, res.Phantom = float64(hit)/float64(max(1, prompt)), float64(phantom)/n
 	res.TokensPerS = float64(out) / res.SpanS
@@ -123,4 +150,40 @@ func (b *balance) mean() float64 {
 		return 0
 	}
 	return b.weighted / b.total
+}
+
+// average is the mean of each figure over runs of one policy; counts are of the first run, preemptions summed.
+func average(rs []*Result) *Result {
+	out := *rs[0]
+	n := float64(len(rs))
+	over := func(at func(*Result) *float64) {
+		sum := 0.0
+		for _, r := range rs {
+			sum += *at(r)
+		}
+		*at(&out) = sum / n
+	}
+	quantile := func(at func(*Result) *Quantiles) {
+		over(func(r *Result) *float64 { return &at(r).Mean })
+		over(func(r *Result) *float64 { return &at(r).P50 })
+		over(func(r *Result) *float64 { return &at(r).P90 })
+		over(func(r *Result) *float64 { return &at(r).P99 })
+	}
+	quantile(func(r *Result) *Quantiles { return &r.TTFT })
+	quantile(func(r *Result) *Quantiles { return &r.TPOT })
+	quantile(func(r *Result) *Quantiles { return &r.LastStage })
+	for _, at := range []func(*Result) *float64{
+		func(r *Result) *float64 { return &r.Goodput }, func(r *Result) *float64 { return &r.GoodputPerS },
+		func(r *Result) *float64 { return &r.Hit }, func(r *Result) *float64 { return &r.CV },
+		func(r *Result) *float64 { return &r.Phantom }, func(r *Result) *float64 { return &r.SpanS },
+		func(r *Result) *float64 { return &r.DrainS }, func(r *Result) *float64 { return &r.TokensPerS },
+		func(r *Result) *float64 { return &r.PrefillError }, func(r *Result) *float64 { return &r.DecodeError },
+	} {
+		over(at)
+	}
+	for _, r := range rs[1:] {
+		out.Preempted += r.Preempted
+		out.Failed += r.Failed
+	}
+	return &out
 }

@@ -102,3 +102,15 @@ func (p *pool) cache(u uint32) bool {
 func (p *pool) unlink(u int32) {
 	p.next[p.prev[u]], p.prev[p.next[u]] = p.next[u], p.prev[u]
 }
+
+// warm caches every unit, unreferenced, as far as there is room.
+func (p *pool) warm() {
+	for u := range p.refs {
+		if p.free < p.unitBlocks {
+			return
+		}
+		p.take(p.unitBlocks)
+		p.cache(uint32(u))
+		p.unref(uint32(u))
+	}
+}

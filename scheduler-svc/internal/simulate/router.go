@@ -22,9 +22,12 @@ type router struct {
 	rng     *rand.Rand
 	open    map[int]ticket // by request; looked up, never ranged over
 	seq     uint64
-	output  mean
+	output  ewma
 	rate    load.Rate
 }
+
+// priorOutput is the expected answer before the first one has ended, tokens.
+const priorOutput = 256
 
 // target is the router's knowledge of one worker.
 type target struct {
@@ -46,7 +49,7 @@ func newRouter(cfg *Config, p policy.Policy, workers []*worker) *router {
 		cfg: cfg, policy: p, predict: policy.NewPredictor(cfg.Options), workers: workers,
 		targets: make([]target, len(workers)), views: make([]policy.View, len(workers)),
 		rng: rand.New(rand.NewPCG(cfg.Seed, 0x7e1e)), open: make(map[int]ticket),
-		output: mean{value: 256},
+		output: ewma{value: priorOutput},
 	}
 	for i := range r.targets {
 		r.targets[i].inserts = make([]uint16, cfg.Workload.Distinct)
@@ -137,7 +140,7 @@ func (r *router) ended(now time.Duration, id, output int) {
 	delete(r.open, id)
 }
 
-// mean is an exponentially weighted mean.
-type mean struct{ value float64 }
+// ewma is an exponentially weighted mean.
+type ewma struct{ value float64 }
 
-func (m *mean) add(x, weight float64) { m.value += float64(weight * (x - m.value)) }
+func (m *ewma) add(x, weight float64) { m.value += float64(weight * (x - m.value)) }

@@ -19,19 +19,21 @@ type Config struct {
 	Options  policy.Options
 	Seed     uint64             // ties and draws of the policy
 	Poll     time.Duration      // period of the workers' reports
+	Warm     bool               // every unit is cached on every worker at the start
 	Prior    learn.Coefficients // what the router believes of the workers before it learns; zero is learn.Prior
 }
 
 // outcome is what happened to one request.
 type outcome struct {
 	arrived   time.Duration
-	first     time.Duration // NaN-free: 0 until known
+	first     time.Duration // 0 until known
 	ended     time.Duration
 	prompt    int
 	output    int
 	hit       int
 	predicted int
 	worker    int
+	stage     int
 	warmup    bool
 	failed    bool
 }
@@ -45,6 +47,8 @@ type run struct {
 	now     time.Duration
 	live    int
 	balance balance
+
+	stageIndex int
 }
 
 // Run simulates to the end of the last request.
@@ -64,10 +68,15 @@ func Run(cfg Config) (*Result, error) {
 	}
 	r := &run{cfg: cfg, results: make([]outcome, 0, cfg.Workload.Requests())}
 	for range cfg.Workers {
-		r.workers = append(r.workers, newWorker(cfg.Profile, cfg.Workload))
+		w := newWorker(cfg.Profile, cfg.Workload)
+		if cfg.Warm {
+			w.pool.warm()
+		}
+		r.workers = append(r.workers, w)
 	}
 	r.router = newRouter(&cfg, pol, r.workers)
 	for i := range cfg.Workload.Stages {
+		r.stageIndex = i
 		r.stage(&cfg.Workload.Stages[i])
 	}
 	return r.result(), nil
@@ -113,7 +122,7 @@ func (r *run) nextEnd() (int, time.Duration) {
 
 func (r *run) arrive(a *Arrival) {
 	id := len(r.results)
-	r.results = append(r.results, outcome{arrived: r.now, prompt: a.Prompt, output: a.Output, warmup: a.Warmup})
+	r.results = append(r.results, outcome{arrived: r.now, prompt: a.Prompt, output: a.Output, warmup: a.Warmup, stage: r.stageIndex})
 	o := &r.results[id]
 	if !r.workers[0].fits(a.Prompt, a.Output) {
 		o.failed = true

@@ -198,7 +198,7 @@ func (l *Ledger) progress(now time.Duration) float64 {
 	}
 	done := l.credit
 	if now > l.since {
-		done += (now - l.since).Seconds() * l.model.Coefficients().PrefillRate(l.decoding, l.decodingTokens)
+		done += float64((now - l.since).Seconds() * l.model.Coefficients().PrefillRate(l.decoding, l.decodingTokens))
 	}
 	return min(done, float64(l.entries[l.head].uncached-1))
 }

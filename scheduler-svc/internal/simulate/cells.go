@@ -1,0 +1,104 @@
+package simulate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Cell is one row of the comparison: workloads that differ by seed only, on one pool.
+type Cell struct {
+	Name      string
+	Note      string
+	Workloads []*Workload
+	KVTokens  int // of one worker; 0 is the profile's
+	Speedup   float64
+	Spread    time.Duration
+	Overload  bool // arrivals exceed what the pool can serve without the hits; judged apart
+	Apart     bool // a special case that takes no part in regret
+}
+
+// hbmTokens is a worker's cache in the cells without a second tier, a multiple of the traces' units.
+const hbmTokens = 307_200
+
+// spreadWidth is the step of the public traces' timestamps.
+const spreadWidth = 3 * time.Second
+
+// repeats is how many seeds a spread or generated cell averages; short traces take more.
+const (
+	repeats      = 3
+	shortRepeats = 10
+	b2bRepeats   = 5
+)
+
+// TracePath returns where the corpus keeps one of the public traces.
+func TracePath(corpus, file string) string { return filepath.Join(corpus, "traces", "mooncake", file) }
+
+// Load reads a trace file.
+func Load(path string) (*Workload, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open trace (is KVMESH_CORPUS set?): %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	return ReadTrace(filepath.Base(path), f)
+}
+
+// Cells builds the cells of the published tables from the corpus: B2B; conversation raw at 1x with 1.1M tokens of cache
+// (A), 2x with HBM only (B), 3x with a tier of 3M (C), 4x with the same, overload (D); the first 1,000 requests of the
+// older trace (F); all of them again with arrivals spread (primed); one hot group; and B without any shared prefix.
+func Cells(corpus string, seed uint64) ([]Cell, error) {
+	conversation, err := Load(TracePath(corpus, "conversation_trace.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	first, err := Load(TracePath(corpus, "mooncake_trace_first1000_from_dynamo.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	raw := []Cell{
+		{Name: "A", Note: "conversation x1, a cache of 1.1M", Speedup: 1, KVTokens: 1_099_776},
+		{Name: "B", Note: "conversation x2, HBM", Speedup: 2, KVTokens: hbmTokens},
+		{Name: "C", Note: "conversation x3, a tier of 3M", Speedup: 3, KVTokens: 3_072_000},
+		{Name: "F", Note: "first-1000 x1, HBM", Speedup: 1, KVTokens: hbmTokens},
+		{Name: "D", Note: "conversation x4, a tier of 3M, overload", Speedup: 4, KVTokens: 3_072_000, Overload: true},
+		{Name: "N", Note: "B without shared prefixes", Speedup: 2, KVTokens: hbmTokens, Apart: true},
+	}
+	cells := []Cell{{Name: "B2B", Note: "ladder to 60 requests/s", Speedup: 1}}
+	for s := range uint64(b2bRepeats) {
+		cells[0].Workloads = append(cells[0].Workloads, B2B(seed+s))
+	}
+	hot := Cell{Name: "H", Note: "one hot group", Speedup: 1, Apart: true}
+	for s := range uint64(repeats) {
+		hot.Workloads = append(hot.Workloads, HotGroup(seed+s, hotRequests))
+	}
+	for _, c := range raw {
+		c.Workloads = []*Workload{sourceOf(c.Name, conversation, first).Speedup(c.Speedup)}
+		cells = append(cells, c)
+	}
+	for _, c := range raw {
+		n := uint64(repeats)
+		if c.Name == "F" {
+			n = shortRepeats
+		}
+		source := sourceOf(c.Name, conversation, first)
+		c.Name, c.Note, c.Spread = c.Name+"'", c.Note+", arrivals spread", spreadWidth
+		c.Workloads = nil
+		for s := range n {
+			c.Workloads = append(c.Workloads, source.Spread(spreadWidth, seed+s).Speedup(c.Speedup))
+		}
+		cells = append(cells, c)
+	}
+	return append(cells, hot), nil
+}
+
+func sourceOf(cell string, conversation, first *Workload) *Workload {
+	switch cell {
+	case "F":
+		return first
+	case "N":
+		return NoPrefix(conversation)
+	}
+	return conversation
+}
