@@ -14,53 +14,55 @@ import (
 // Config is the section `tokenizer` of a deployment's file.
 type Config struct {
 	// Models are the tokenizers to load.
-	Models []ModelConfig `yaml:"models"`
+	Models []ModelConfig `yaml:"models" doc:"tokenizers to load"`
 	// Hub is where models with `hub` come from.
-	Hub HubConfig `yaml:"hub"`
+	Hub HubConfig `yaml:"hub" doc:"where models with a hub name are downloaded from"`
 	// Engine is "auto" (the fast engine where it is proven equal) or "reference".
-	Engine string `yaml:"engine"`
+	Engine string `yaml:"engine" doc:"auto (the fast engine where it is proven equal) or reference"`
 	// FastThreads bounds the OS threads that hold state of the fast engine, about 16 MiB each per recent model.
-	FastThreads int `yaml:"fast_threads"`
+	FastThreads int `yaml:"fast_threads" doc:"threads that may hold fast engine state, about 16 MiB each per recent model"`
 	// Parallel bounds the encodes that run at once; a call into an engine cannot be cancelled.
-	Parallel int `yaml:"parallel"`
-	// AuditEvery compares every n-th request of a model with the reference, off its path; 0 compares none.
-	AuditEvery int `yaml:"audit_every"`
-	// SegmentCacheBytes bounds the ids kept of earlier prompts' segments, over all models; 0 keeps none.
-	SegmentCacheBytes conf.Bytes `yaml:"segment_cache_bytes"`
+	Parallel int `yaml:"parallel" doc:"encodes at once; the number of cores when not set"`
+	// AuditEvery compares every n-th request of a model with the reference, off its path; -1 compares none.
+	AuditEvery int `yaml:"audit_every" doc:"every n-th request is compared with the reference engine; -1 for none"`
+	// SegmentCacheBytes bounds the ids kept of earlier prompts' segments, over all models.
+	SegmentCacheBytes conf.Bytes `yaml:"segment_cache_bytes" doc:"memory for ids of earlier prompts' segments, all models"`
+	// NoSegmentCache encodes every prompt whole.
+	NoSegmentCache bool `yaml:"no_segment_cache" doc:"encode every prompt whole"`
 	// MaxTextBytes bounds one text.
-	MaxTextBytes conf.Bytes `yaml:"max_text_bytes"`
+	MaxTextBytes conf.Bytes `yaml:"max_text_bytes" doc:"longest text"`
 	// MaxReferenceTextBytes bounds one text where the reference engine encodes: 1 MiB of prose takes it 0.5 s, of
 	// digits up to 5 s.
-	MaxReferenceTextBytes conf.Bytes `yaml:"max_reference_text_bytes"`
+	MaxReferenceTextBytes conf.Bytes `yaml:"max_reference_text_bytes" doc:"longest text where the reference engine encodes"`
 	// MaxRunBytes bounds a run without a break between words, the one shape whose cost grows faster than its length:
 	// 256 KiB of spaces take either engine up to 0.4 s.
-	MaxRunBytes conf.Bytes `yaml:"max_run_bytes"`
-	// ReloadInterval is the time between looks for changed files; 0 never looks.
-	ReloadInterval time.Duration `yaml:"reload_interval"`
+	MaxRunBytes conf.Bytes `yaml:"max_run_bytes" doc:"longest run of letters, spaces or marks without a break"`
+	// ReloadInterval is the time between looks for changed files; negative never looks.
+	ReloadInterval time.Duration `yaml:"reload_interval" doc:"time between looks for changed files; negative for never"`
 }
 
 // ModelConfig is one tokenizer. One of Path and Hub is set.
 type ModelConfig struct {
 	// Name is the model id that requests use.
-	Name string `yaml:"name"`
+	Name string `yaml:"name" doc:"model id as requests use it"`
 	// Path is a directory in Hugging Face layout, a cache folder models--org--name, or a cache's root.
-	Path string `yaml:"path"`
+	Path string `yaml:"path" doc:"model folder in Hugging Face layout, cache folder, or cache root"`
 	// Hub is the model's name on the hub.
-	Hub string `yaml:"hub"`
+	Hub string `yaml:"hub" doc:"name on the hub, instead of a path"`
 	// Revision is a branch, tag or commit; empty means main.
-	Revision string `yaml:"revision"`
+	Revision string `yaml:"revision" doc:"branch, tag or commit; main when not set"`
 }
 
 // HubConfig says where models are downloaded from and kept.
 type HubConfig struct {
 	// Address is the base URL of the hub or a mirror.
-	Address string `yaml:"address"`
+	Address string `yaml:"address" doc:"base URL of the hub or a mirror"`
 	// Token is needed for models that are not public. It is sent to Address only and shown nowhere.
-	Token string `yaml:"token"`
+	Token string `yaml:"token" redact:"true" doc:"access token, for models that are not public"`
 	// CacheDir is the root of the download cache, in Hugging Face's layout.
-	CacheDir string `yaml:"cache_dir"`
+	CacheDir string `yaml:"cache_dir" doc:"root of the download cache; below the user's cache folder when not set"`
 	// Timeout bounds the download of one model.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" doc:"longest time for the download of one model"`
 }
 
 const (
@@ -69,7 +71,7 @@ const (
 	defaultHub      = "https://huggingface.co"
 )
 
-// SetDefaults fills what is not set. It comes before a file is read, so that a file's 0 can turn a feature off.
+// SetDefaults fills what is not set.
 func (c *Config) SetDefaults() {
 	cores := runtime.GOMAXPROCS(0)
 	setDefault(&c.Engine, engineAuto)
@@ -108,13 +110,12 @@ func (c *Config) Validate() error {
 		value, min int64
 	}{
 		{"fast_threads", int64(c.FastThreads), 2}, {"parallel", int64(c.Parallel), 1},
-		{"audit_every", int64(c.AuditEvery), 0}, {"segment_cache_bytes", int64(c.SegmentCacheBytes), 0},
+		{"audit_every", int64(c.AuditEvery), -1}, {"segment_cache_bytes", int64(c.SegmentCacheBytes), 0},
 		{"max_text_bytes", int64(c.MaxTextBytes), 1}, {"max_reference_text_bytes", int64(c.MaxReferenceTextBytes), 1},
 		{"max_run_bytes", int64(c.MaxRunBytes), 1024},
 	} {
 		faults.Require(n.value >= n.min, n.path, "%d is below %d", n.value, n.min)
 	}
-	faults.Require(c.ReloadInterval >= 0, "reload_interval", "%s is negative", c.ReloadInterval)
 	u, err := url.Parse(c.Hub.Address)
 	faults.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"), "hub.address",
 		"not an http or https address")

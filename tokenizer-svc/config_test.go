@@ -41,7 +41,7 @@ func TestDefaultsKeepWhatIsSet(t *testing.T) {
 func TestValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	c := tokenizersvc.Config{
-		Engine: "best", FastThreads: 1, AuditEvery: -1, ReloadInterval: -time.Second, MaxRunBytes: 5,
+		Engine: "best", FastThreads: 1, AuditEvery: -2, MaxRunBytes: 5,
 		Hub: tokenizersvc.HubConfig{Address: "ftp://hub"},
 		Models: []tokenizersvc.ModelConfig{
 			{Path: "x"}, {Name: "a"}, {Name: "a", Path: "x", Hub: "y"},
@@ -50,7 +50,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	err := c.Validate()
 	for _, path := range []string{
 		"engine", "fast_threads", "parallel", "audit_every", "max_text_bytes", "max_reference_text_bytes", "max_run_bytes",
-		"reload_interval", "hub.address", "hub.cache_dir", "models[0].name", "models[1]", "models[2].name", "models[2]",
+		"hub.address", "hub.cache_dir", "models[0].name", "models[1]", "models[2].name", "models[2]",
 	} {
 		require.ErrorContains(t, err, path)
 	}

@@ -51,7 +51,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("tokenizer configuration: %w", err)
 	}
 	var cache *segment.Cache
-	if cfg.SegmentCacheBytes > 0 {
+	if !cfg.NoSegmentCache {
 		cache = segment.NewCache(int(cfg.SegmentCacheBytes))
 	}
 	s := &Service{cfg: cfg, threads: hf.NewThreads(cfg.FastThreads), slots: make(chan struct{}, cfg.Parallel)}

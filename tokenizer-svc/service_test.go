@@ -44,7 +44,7 @@ func launch(t *testing.T, change func(*tokenizersvc.Config)) *bench {
 	t.Helper()
 	var cfg tokenizersvc.Config
 	cfg.SetDefaults()
-	cfg.ReloadInterval = 0
+	cfg.ReloadInterval = -1
 	cfg.Models = []tokenizersvc.ModelConfig{{Name: "demo", Path: fixture.Demo(t)}}
 	if change != nil {
 		change(&cfg)
@@ -281,7 +281,7 @@ func TestSecondTurnComesFromTheCache(t *testing.T) {
 	second := b.encode(t, chat+"They are tall.<|im_end|>\n<|im_start|>user\nThank you!<|im_end|>\n<|im_start|>assistant\n")
 	require.Greater(t, b.value(t, "kvmesh_tokenizer_segment_bytes_total", "demo", "hit"), 100.0)
 	require.Positive(t, b.value(t, "kvmesh_tokenizer_segment_cache_bytes"))
-	fresh := start(t, func(c *tokenizersvc.Config) { c.SegmentCacheBytes = 0; c.Engine = "reference" })
+	fresh := start(t, func(c *tokenizersvc.Config) { c.NoSegmentCache = true; c.Engine = "reference" })
 	want := fresh.encode(t, chat+"They are tall.<|im_end|>\n<|im_start|>user\nThank you!<|im_end|>\n<|im_start|>assistant\n")
 	require.Equal(t, want.GetTokenIds(), second.GetTokenIds())
 	require.EqualValues(t, -1, fresh.value(t, "kvmesh_tokenizer_segment_cache_bytes"))
