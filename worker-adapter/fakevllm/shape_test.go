@@ -62,7 +62,7 @@ func adjusted() map[string]string {
 // free are the fields whose values depend on the model, the tokenizer, the time or chance; their kinds are compared.
 func free() []string {
 	return []string{
-		"id", "created", "created_at", "text", "content", "reasoning", "thinking", "token_ids", "prompt_token_ids",
+		"id", "request_id", "token_id", "created", "created_at", "text", "content", "reasoning", "thinking", "token_ids", "prompt_token_ids",
 		"prompt_text", "prompt_tokens", "total_tokens", "completion_tokens", "cached_tokens", "created_cache_tokens",
 		"reasoning_tokens", "system_fingerprint", "tokens", "token_strs", "count", "arguments", "input_tokens",
 		"output_tokens", "original_input_tokens", "signature", "delta", "item_id", "version", "endpoint",

@@ -55,24 +55,27 @@ func (d *detokenizer) piece(id uint32) string {
 	return p
 }
 
-// ends returns for each token where the text that exists after it ends. ids must be the encoding of text.
+// ends returns for each token where the text that exists after it ends. ids must be the encoding of text. A decoder may
+// leave special tokens out: they end where the token before them ends, and the next word is looked for behind them.
 func (d *detokenizer) ends(text string, ids []uint32) []int {
+	const longestSpecial = 64
 	out := make([]int, len(ids))
 	pos := 0
 	for i := 0; i < len(ids); i++ {
-		if p := d.piece(ids[i]); p != "" && strings.HasPrefix(text[pos:], p) {
+		p := d.piece(ids[i])
+		if strings.HasPrefix(text[pos:], p) {
 			pos += len(p)
 			out[i] = pos
 			continue
 		}
-		n := d.group(text[pos:], ids[i:])
-		for k := range n - 1 { // an unfinished character shows nothing
-			out[i+k] = pos
-		}
-		i += n - 1
-		whole, _ := d.tok.Decode(append(d.anchor[:len(d.anchor):len(d.anchor)], ids[i-n+1:i+1]...))
-		if part := strings.TrimPrefix(whole, d.lead); strings.HasPrefix(text[pos:], part) {
+		if n, part := d.group(text[pos:], ids[i:]); n > 0 {
+			for k := range n - 1 { // an unfinished character shows nothing
+				out[i+k] = pos
+			}
+			i += n - 1
 			pos += len(part)
+		} else if k := strings.Index(text[pos:min(len(text), pos+longestSpecial)], p); k > 0 {
+			pos += k + len(p)
 		}
 		out[i] = pos
 	}
@@ -82,16 +85,17 @@ func (d *detokenizer) ends(text string, ids []uint32) []int {
 	return out
 }
 
-// group is how many tokens together make the next part of the text; a character takes at most four bytes.
-func (d *detokenizer) group(text string, ids []uint32) int {
+// group finds how many tokens together make the next part of the text, and that part; 0 if none do. A character takes at
+// most four bytes, and some tokens hold parts of two.
+func (d *detokenizer) group(text string, ids []uint32) (n int, part string) {
 	for n := 2; n <= min(8, len(ids)); n++ {
 		whole, err := d.tok.Decode(append(d.anchor[:len(d.anchor):len(d.anchor)], ids[:n]...))
 		part := strings.TrimPrefix(whole, d.lead)
 		if err == nil && part != "" && strings.HasPrefix(text, part) && !strings.HasSuffix(part, "\uFFFD") {
-			return n
+			return n, part
 		}
 	}
-	return 1
+	return 0, ""
 }
 
 // join is the text of a prompt, token by token.

@@ -50,11 +50,15 @@ func (h *Handler) plan(ctx context.Context, s *script) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode answer: %w", err)
 	}
+	whole := len(ids)
 	ids = h.sentence(ids, natural)
 	for s.sampling.IgnoreEOS && len(ids) > 0 && len(ids) < s.limit { // a real model would go on
 		ids = append(ids, ids[:min(len(ids), s.limit-len(ids))]...)
 	}
-	p.ids, p.text = ids, h.textOf(text, ids)
+	p.ids, p.text = ids, text
+	if len(ids) != whole {
+		p.text = h.textOf(ids)
+	}
 	p.ends = h.detok.ends(p.text, ids)
 	if len(p.ids) >= s.limit || s.sampling.IgnoreEOS {
 		p.finish = "length"
@@ -80,20 +84,13 @@ func (h *Handler) sentence(ids []uint32, natural int) []uint32 {
 	return ids
 }
 
-// textOf is the text of ids, which are a beginning of text's encoding or repeat it.
-func (h *Handler) textOf(text string, ids []uint32) string {
+// textOf puts together the text of prose, whose words split no character.
+func (h *Handler) textOf(ids []uint32) string {
 	var b strings.Builder
 	for _, id := range ids {
 		b.WriteString(h.detok.piece(id))
 	}
-	joined := b.String()
-	switch {
-	case strings.HasPrefix(text, joined) || strings.HasPrefix(joined, text):
-		return joined
-	case len(joined) >= len(text): // split characters: the pieces are no good, the text itself is
-		return text
-	}
-	return joined
+	return b.String()
 }
 
 // compose makes up the text. natural is after how many tokens prose ends by itself, 0 for text that ends where it ends.

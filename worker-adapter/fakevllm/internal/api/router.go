@@ -78,6 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, rt route, known bool) {
 	switch {
 	case !h.authorized(r):
+		w.Header().Del("Vary") // the key is checked outside of what sets it
 		writeJSON(w, http.StatusUnauthorized, []byte(`{"error":"Unauthorized"}`))
 		return
 	case !known:

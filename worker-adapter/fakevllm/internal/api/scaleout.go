@@ -191,8 +191,16 @@ func (g *generation) tokensBody() []byte {
 		`"mm_placeholders":null,"metrics":null,"kv_transfer_params":null,"ec_transfer_params":null,`+
 		`"output_mode":"tokens","choices":[{"index":0`...)
 	dst = g.appendTokens(dst, s, 0, n, true)
-	dst = appendInt(append(dst, `,"weight_versions":[{"version":"default","start":0`...), `,"end":`, n)
-	return append(g.appendTokenLogprobs(append(dst, `}],"logprobs":`...), s, n), "}]}"...)
+	dst = appendWeights(append(dst, `,"weight_versions":`...), n, true)
+	return append(g.appendTokenLogprobs(append(dst, `,"logprobs":`...), s, n), "}]}"...)
+}
+
+// appendWeights names the one version of the weights that made all n tokens; only an end has it.
+func appendWeights(dst []byte, n int, final bool) []byte {
+	if !final {
+		return append(dst, "null"...)
+	}
+	return append(appendInt(dst, `[{"version":"default","start":0,"end":`, n), "}]"...)
 }
 
 func (g *generation) appendTokens(dst []byte, s *sequence, from, to int, final bool) []byte {
@@ -230,7 +238,8 @@ func (g *generation) streamTokens(ctx context.Context, out *sse) {
 	emit := func(p part) {
 		dst := append(append(out.buf, head...), `null,"output_mode":"tokens","choices":[{"index":0`...)
 		dst = g.appendTokens(dst, p.s, p.from, p.to, p.final)
-		out.buf = append(dst, `,"weight_versions":null,"logprobs":null}]}`+"\n\n"...)
+		dst = appendWeights(append(dst, `,"weight_versions":`...), p.to, p.final)
+		out.buf = append(dst, `,"logprobs":null}]}`+"\n\n"...)
 		out.event()
 	}
 	if !g.relay(ctx, out, emit) {

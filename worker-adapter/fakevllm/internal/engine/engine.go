@@ -49,7 +49,7 @@ type Engine struct {
 	sched   scheduler
 	stats   Stats
 	mode    mode
-	flush   bool // publish pending events though no step runs
+	ready   int // pending events that may go out: those of the computed step, or those before an abort
 	aborts  []*Seq
 	idle    []chan struct{} // closed when nothing runs
 	wake    chan struct{}   // capacity 1
@@ -179,12 +179,16 @@ func (e *Engine) begin() (load Load, busy bool) {
 	}
 	load = e.sched.plan(e.mode.level == awake && !e.mode.paused)
 	e.settle()
-	return load, len(e.sched.step) > 0
+	if len(e.sched.step) == 0 {
+		return load, false
+	}
+	e.ready = len(e.sched.pool.events) // a reset while the step is computed is news of the next one
+	return load, true
 }
 
 // drop takes an aborted job out of whichever list holds it.
 func (e *Engine) drop(q *Seq) {
-	e.flush = e.flush || len(e.sched.pool.events) > 0
+	e.ready = len(e.sched.pool.events)
 	for i, w := range e.sched.waiting {
 		if w == q {
 			e.sched.waiting = append(e.sched.waiting[:i], e.sched.waiting[i+1:]...)
@@ -219,7 +223,6 @@ func (e *Engine) end(load Load, took time.Duration) {
 		made = e.sched.commit(now)
 	}
 	e.stats.GenerationTokens += uint64(made)
-	e.flush = true
 	e.mu.Unlock()
 	e.publish()
 	if e.obs != nil {
@@ -237,11 +240,11 @@ func (e *Engine) end(load Load, took time.Duration) {
 func (e *Engine) publish() {
 	e.mu.Lock()
 	var events []kvevent.Event
-	if e.flush && len(e.sched.pool.events) > 0 {
-		events = e.sched.pool.events
-		e.sched.pool.events = nil
+	if n := min(e.ready, len(e.sched.pool.events)); n > 0 {
+		events = e.sched.pool.events[:n:n]
+		e.sched.pool.events = append([]kvevent.Event(nil), e.sched.pool.events[n:]...)
 	}
-	e.flush = false
+	e.ready = 0
 	ended := e.endings
 	e.endings = nil
 	e.mu.Unlock()

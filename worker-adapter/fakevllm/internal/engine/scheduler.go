@@ -220,7 +220,9 @@ func (s *scheduler) commit(now time.Time) (produced int) {
 		n := len(q.tokens) - len(q.Prompt)
 		if n < len(q.Output) {
 			q.tokens = append(q.tokens, q.Output[n])
-			q.chain = appendHashes(q.chain, q.tokens, s.cfg.BlockSize, &q.Scope)
+			if len(q.tokens)%s.cfg.BlockSize == 0 {
+				q.chain = appendHashes(q.chain, q.tokens, s.cfg.BlockSize, &q.Scope)
+			}
 			n++
 			produced++
 			if n == 1 {
