@@ -144,10 +144,8 @@ func (s *Service) acquire(name string) (*model.Model, error) {
 
 // enter waits for a slot: a call into an engine cannot be cancelled and holds a thread, so few may run at once.
 func (s *Service) enter(ctx context.Context) error {
-	select {
-	case s.slots <- struct{}{}:
-		return nil
-	default:
+	if ctx.Err() != nil {
+		return fault.From(context.Cause(ctx))
 	}
 	select {
 	case s.slots <- struct{}{}:

@@ -90,7 +90,8 @@ type modelInfo struct {
 
 func (c *Client) info(ctx context.Context, model, revision string) (modelInfo, error) {
 	var info modelInfo
-	resp, err := c.do(ctx, http.MethodGet, c.cfg.Address+"/api/models/"+escape(model)+"/revision/"+url.PathEscape(revision), 0)
+	address := c.cfg.Address + "/api/models/" + escape(model) + "/revision/" + url.PathEscape(revision)
+	resp, err := c.do(ctx, http.MethodGet, address, 0)
 	if err != nil {
 		return info, err
 	}

@@ -18,7 +18,7 @@ var (
 // maxWoven bounds the added tokens used, spread over the list: DeepSeek V3 has 818, most of them placeholders.
 const maxWoven = 96
 
-// Texts returns the probes for a tokenizer with these added tokens. They are the same every time, about 150 KB.
+// Texts returns the probes for a tokenizer with these added tokens. They are the same every time, about 45 KB.
 func Texts(added []string) [][]byte {
 	texts := append(blocks(english, 12), blocks(languages, 4)...)
 	texts = append(texts, odd()...)
@@ -58,14 +58,20 @@ func spread(tokens []string) []string {
 // odd returns texts at the edges of pre-tokenizers, normalizers and UTF-8.
 func odd() []string {
 	out := []string{
-		"\x00", "a\x00b\x00\x00c", "\x00\x01\x02\x1b\x7f", "\xff\xfe\x80", "caf\xc3", "\xed\xa0\x80\xed\xb0\x80", "\xf4\x90\x80\x80x",
+		"\x00", "a\x00b\x00\x00c", "\x00\x01\x02\x1b\x7f", "\xff\xfe\x80", "caf\xc3",
+		"\xed\xa0\x80\xed\xb0\x80", "\xf4\x90\x80\x80x",
 		"e\u0301 \u00e9 A\u030a \u212b \u1e9b\u0323 \ufb01 \u2126", "\uac00 \u1100\u1161\u11a8", "\u200b\u200d\ufeff\u00a0\u3000|\u2028\u2029\u0085",
-		"1 12 123 1234 12345 1234567890 3.14159 1e-9 0x1F ١٢٣ ²³ ½ Ⅳ", "don't DON'T can't'VE I'LL 'tis we're'd 'S", "ﬁ ǅ ß ẞ İ ı ſ K",
-		"a\r\nb\rc\n\nd\n \n  \n\te \t f", " leading", "trailing ", "  two  spaces  ", "\n", " ", "\t\t", "...!!!???---===", "_snake_case camelCase HTTPServer2",
-		"👩🏽‍🚀👨‍👩‍👧‍👦🇩🇪🇫🇷❤️‍🔥 #️⃣", "กำลัง ภาษาไทย हिन्दी தமிழ் বাংলা မြန်မာ ខ្មែរ", "\U0001f9ff\U00010348\U0002070e\U000e0041\U0010ffff\ufffd",
+		"1 12 123 1234 12345 1234567890 3.14159 1e-9 0x1F ١٢٣ ²³ ½ Ⅳ",
+		"don't DON'T can't'VE I'LL 'tis we're'd 'S", "ﬁ ǅ ß ẞ İ ı ſ K",
+		"a\r\nb\rc\n\nd\n \n  \n\te \t f",
+		" leading", "trailing ", "  two  spaces  ", "\n", " ", "\t\t", "...!!!???---===",
+		"_snake_case camelCase HTTPServer2",
+		"👩🏽‍🚀👨‍👩‍👧‍👦🇩🇪🇫🇷❤️‍🔥 #️⃣", "กำลัง ภาษาไทย हिन्दी தமிழ் বাংলা မြန်မာ ខ្មែរ",
+		"\U0001f9ff\U00010348\U0002070e\U000e0041\U0010ffff\ufffd",
 		"<|", "<|im_", "|>", "<", "<<|>>", "▁ ▁▁ <0x0A> <0xFF> Ġ Ċ", "[UNK] [INST] <<SYS>> </s> <s>",
 	}
-	for _, unit := range []string{" ", "\n", "\t", "\r\n", "a", "A", "1", ".", "é", "语", "😀", " a", "\u0301", "\x00", "=", "ab1 "} {
+	units := []string{" ", "\n", "\t", "\r\n", "a", "A", "1", ".", "é", "语", "😀", " a", "\u0301", "\x00", "=", "ab1 "}
+	for _, unit := range units {
 		for _, n := range []int{2, 3, 7, 64, 500} {
 			out = append(out, "x"+strings.Repeat(unit, n)+"y")
 		}
@@ -85,7 +91,8 @@ func chats(tokens []string) []string {
 		line := lines[i*7%len(lines)]
 		turns.WriteString(token + "user\n" + line + next + "\n" + token + "assistant\n\n" + line + " " + next)
 		dense.WriteString(token + next + token)
-		broken.WriteString("word" + token + "word " + token + " \n" + token + "\u0301" + token[:len(token)-1] + next + "\x00" + token + "1")
+		broken.WriteString("word" + token + "word " + token + " \n" + token + "\u0301")
+		broken.WriteString(token[:len(token)-1] + next + "\x00" + token + "1")
 	}
 	first, last := tokens[0], tokens[len(tokens)-1]
 	return []string{

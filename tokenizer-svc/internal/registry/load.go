@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -24,19 +23,19 @@ func (r *Registry) refresh(ctx context.Context, e *entry) {
 		return
 	}
 	start := time.Now()
-	dir, print, err := r.locate(ctx, e.spec)
-	if err == nil && print == e.fingerprint {
+	dir, mark, err := r.locate(ctx, e.spec)
+	if err == nil && mark == e.fingerprint {
 		return
 	}
 	var loaded *model.Model
 	if err == nil {
-		e.fingerprint = print
+		e.fingerprint = mark
 		loaded, err = r.open(e.spec, dir)
 	}
 	r.settle(e, loaded, err, time.Since(start))
 }
 
-func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, print uint64, err error) {
+func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, mark uint64, err error) {
 	if spec.Hub != "" {
 		if r.cfg.Fetcher == nil {
 			return "", 0, errors.New("the model comes from a hub, but no hub is configured")
@@ -48,8 +47,8 @@ func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, print uin
 	if err != nil {
 		return "", 0, err
 	}
-	print, err = source.Fingerprint(dir, definition.Files())
-	return dir, print, err
+	mark, err = source.Fingerprint(dir, definition.Files())
+	return dir, mark, err
 }
 
 func (r *Registry) open(spec Spec, dir string) (*model.Model, error) {
@@ -94,6 +93,3 @@ func stateOf(err error) State {
 	}
 	return Failed
 }
-
-// describe names the model in an engine's error.
-func describe(spec Spec, err error) error { return fmt.Errorf("load tokenizer %q: %w", spec.Name, err) }

@@ -1,6 +1,9 @@
 package registry
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
@@ -8,6 +11,8 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/segment"
 )
+
+var errReferenceOnly = errors.New("the configuration asks for the reference engine")
 
 // Native opens models with the native engines.
 type Native struct {
@@ -21,20 +26,28 @@ type Native struct {
 	loads atomic.Uint64
 }
 
-// Open loads both engines and checks them against each other. Only the reference must load.
+// Open loads both engines, at the same time, and checks them against each other. Only the reference must load.
 func (n *Native) Open(spec Spec, def *definition.Definition) (*model.Model, error) {
+	var fast *hf.Engine
+	fastErr := errReferenceOnly
+	var group sync.WaitGroup
+	if !n.ReferenceOnly {
+		group.Go(func() { fast, fastErr = n.load(hf.Fast, def) })
+	}
 	reference, err := n.load(hf.Reference, def)
+	group.Wait()
 	if err != nil {
-		return nil, describe(spec, err)
+		if fastErr == nil {
+			fast.Close()
+		}
+		return nil, fmt.Errorf("load tokenizer %q: %w", spec.Name, err)
 	}
 	parts := model.Parts{
 		Name: spec.Name, Reference: reference, Definition: def, Vocabulary: reference.VocabSize(),
 		Cache: n.Cache, Owner: n.loads.Add(1),
 	}
-	if n.ReferenceOnly {
-		parts.FastRefused = "the configuration asks for the reference engine"
-	} else if fast, err := n.load(hf.Fast, def); err != nil {
-		parts.FastRefused = err.Error()
+	if fastErr != nil {
+		parts.FastRefused = fastErr.Error()
 	} else {
 		parts.Fast = fast
 	}

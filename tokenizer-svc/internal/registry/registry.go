@@ -80,7 +80,7 @@ type Config struct {
 	Opener Opener
 	// Fetcher is nil when no model comes from a hub.
 	Fetcher Fetcher
-	// Interval is the time between looks for changed files; 0 never looks.
+	// Interval is the time between looks for changed files; 0 or less never looks.
 	Interval time.Duration
 	// OnLoad is called after each attempt to load, from the loading goroutine.
 	OnLoad func(name string, took time.Duration, err error)
@@ -95,7 +95,7 @@ type Registry struct {
 	loaded  chan struct{}
 }
 
-// entry is one model. Only the goroutine of its load writes it.
+// entry is one model. mu is held while it loads; requests read current and status without it.
 type entry struct {
 	spec        Spec
 	current     atomic.Pointer[model.Model]
@@ -123,8 +123,22 @@ func New(cfg Config) (*Registry, error) {
 // Run loads every model, then looks for changes until ctx ends, then releases the models.
 func (r *Registry) Run(ctx context.Context) {
 	defer r.release()
-	r.Reload(ctx)
+	var first, all sync.WaitGroup
+	first.Add(len(r.entries))
+	for _, e := range r.entries {
+		all.Go(func() {
+			r.refresh(ctx, e)
+			first.Done()
+			r.watch(ctx, e)
+		})
+	}
+	first.Wait()
 	close(r.loaded)
+	all.Wait()
+}
+
+// watch looks for changes of one model until ctx ends.
+func (r *Registry) watch(ctx context.Context, e *entry) {
 	if r.cfg.Interval <= 0 {
 		<-ctx.Done()
 		return
@@ -134,7 +148,7 @@ func (r *Registry) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			r.Reload(ctx)
+			r.refresh(ctx, e)
 		case <-ctx.Done():
 			return
 		}
