@@ -15,6 +15,7 @@ const (
 	least        = 0.02  // bounds of a coefficient in multiples of its prior
 	most         = 50.0
 	errorMemory  = 0.02 // weight of a sample in the typical error
+	farthest     = 1e6  // a prediction this many times the measured time says that the sample is broken
 	startSamples = 8    // samples before clipping: a wrong prior must not look like an outlier for ever
 )
 
@@ -45,17 +46,17 @@ func (r *regression) predict(x [terms]float64) float64 {
 	return y
 }
 
-// add learns that features x gave y, both in seconds. Samples that are not finite or not positive are dropped. Errors
+// add learns that features x gave y, both in seconds. Samples that are not finite and positive are dropped. Errors
 // are relative to y, so that long requests do not drown short ones.
 func (r *regression) add(x [terms]float64, y float64) {
 	if !(y > 0) || math.IsInf(y, 0) {
 		return
 	}
 	for i := range r.n {
-		if x[i] < 0 || math.IsNaN(x[i]) || math.IsInf(x[i], 0) {
+		x[i] /= y
+		if !(x[i] >= 0 && x[i] <= farthest) {
 			return
 		}
-		x[i] /= y
 	}
 	e := 1 - r.predict(x)
 	r.score(math.Abs(e))

@@ -112,6 +112,10 @@ type Ranking struct {
 	Scored  []Scored // best first; empty when every target is barred
 	Terms   []string // names of the terms in use; owned by the policy, not to be written
 	Session bool     // the session's home was put first
+
+	keys    []key // scratch of the sort
+	spare   []Scored
+	scratch decision // of the decision under way; here so that none escapes to the heap
 }
 
 // Policy ranks targets. Implementations are immutable and safe for concurrent use.

@@ -12,11 +12,10 @@ type scorer interface {
 	score(d *decision, out []Scored)
 }
 
-// decision is one request with its views and what a scorer needs of both.
+// decision is one request with its views. While it is scored, Scored.Target is an index into the views.
 type decision struct {
 	req   *Request
 	views []View
-	at    []Scored // eligible targets; Scored.Target is still an index into views
 }
 
 func (d *decision) view(s *Scored) *View { return &d.views[s.Target] }
@@ -41,10 +40,12 @@ func (p *ranked) Rank(req *Request, views []View, out *Ranking) {
 	if len(out.Scored) == 0 {
 		return
 	}
-	d := decision{req: req, views: views, at: out.Scored}
-	p.scorer.score(&d, out.Scored)
-	order(out.Scored)
-	out.Session = p.keepSession(&d, out.Scored)
+	d := &out.scratch
+	*d = decision{req: req, views: views}
+	p.scorer.score(d, out.Scored)
+	out.order()
+	out.Session = p.keepSession(d, out.Scored)
+	*d = decision{}
 	for i := range out.Scored {
 		out.Scored[i].Target = views[out.Scored[i].Target].Target
 	}
@@ -77,25 +78,47 @@ func (p *ranked) keepSession(d *decision, s []Scored) bool {
 	return false
 }
 
-// order sorts by cost, then by the seeded tie. NaN sorts last.
-func order(s []Scored) {
-	for i := range s {
-		if math.IsNaN(s[i].Cost) {
-			s[i].Cost = math.Inf(1)
+// key is what a ranking is sorted by; small, so that sorting moves little.
+type key struct {
+	cost float64
+	tie  uint64
+	at   int
+}
+
+func (a key) before(b key) bool { return a.cost < b.cost || a.cost == b.cost && a.tie < b.tie }
+
+// order sorts the ranking by cost, then by the seeded tie. NaN sorts last.
+func (r *Ranking) order() {
+	r.keys = r.keys[:0]
+	for i := range r.Scored {
+		s := &r.Scored[i]
+		if math.IsNaN(s.Cost) {
+			s.Cost = math.Inf(1)
 		}
+		r.keys = append(r.keys, key{s.Cost, s.tie, i})
 	}
-	if len(s) > 24 {
-		slices.SortFunc(s, func(a, b Scored) int {
-			return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.tie, b.tie))
-		})
+	sortKeys(r.keys)
+	r.spare = r.spare[:0]
+	for _, k := range r.keys {
+		r.spare = append(r.spare, r.Scored[k.at])
+	}
+	r.Scored, r.spare = r.spare, r.Scored
+}
+
+// fewKeys is up to where insertion beats the library's sort.
+const fewKeys = 24
+
+func sortKeys(keys []key) {
+	if len(keys) > fewKeys {
+		slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.tie, b.tie)) })
 		return
 	}
-	for i := 1; i < len(s); i++ {
-		x, j := s[i], i
-		for ; j > 0 && (x.Cost < s[j-1].Cost || x.Cost == s[j-1].Cost && x.tie < s[j-1].tie); j-- {
-			s[j] = s[j-1]
+	for i := 1; i < len(keys); i++ {
+		x, j := keys[i], i
+		for ; j > 0 && x.before(keys[j-1]); j-- {
+			keys[j] = keys[j-1]
 		}
-		s[j] = x
+		keys[j] = x
 	}
 }
 
