@@ -64,6 +64,9 @@ func LoadSections(src Source, sections ...Section) error {
 }
 
 func load(src Source, root target) error {
+	if key, twice := root.duplicate(); twice {
+		return fmt.Errorf("two configuration fields have the key %q", key)
+	}
 	node, err := readFile(src.Path)
 	if err != nil {
 		return err
@@ -130,23 +133,10 @@ func finish(f *Faults, root target) {
 		if !ok {
 			continue
 		}
-		err := v.Validate()
 		if t.key == "" {
-			for _, one := range asFaults(err) {
-				f.list = append(f.list, one)
-			}
+			f.Merge(v.Validate())
 			continue
 		}
-		f.Under(t.key, err)
+		f.Under(t.key, v.Validate())
 	}
-}
-
-// asFaults makes faults of any error.
-func asFaults(err error) []Fault {
-	var f Faults
-	f.Under("x", err)
-	for i := range f.list {
-		f.list[i].Path = strings.TrimPrefix(strings.TrimPrefix(f.list[i].Path, "x"), ".")
-	}
-	return f.list
 }

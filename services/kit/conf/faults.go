@@ -58,6 +58,18 @@ func (f *Faults) Under(path string, err error) {
 	}
 }
 
+// Merge takes over what a Validate of the same level returned, paths unchanged. A nil error adds nothing.
+func (f *Faults) Merge(err error) {
+	var list faultList
+	switch {
+	case err == nil:
+	case errors.As(err, &list):
+		f.list = append(f.list, list...)
+	default:
+		f.list = append(f.list, Fault{Message: err.Error()})
+	}
+}
+
 // Err is nil without faults, else an error with one line per fault in the order in which they were added.
 func (f *Faults) Err() error {
 	if len(f.list) == 0 {

@@ -83,6 +83,23 @@ func (t target) find(key string) (field, bool) {
 	return field{}, false
 }
 
+// duplicate finds a key that two fields claim, which inlining makes possible.
+func (t target) duplicate() (string, bool) {
+	seen := map[string]bool{}
+	for _, f := range t.fields {
+		if seen[f.key] {
+			return f.key, true
+		}
+		seen[f.key] = true
+		if f.inner {
+			if key, twice := fieldsOf(f.value).duplicate(); twice {
+				return join(f.key, key), true
+			}
+		}
+	}
+	return "", false
+}
+
 func (t target) keys() []string {
 	keys := make([]string, len(t.fields))
 	for i, f := range t.fields {

@@ -77,7 +77,10 @@ func (g *Group) Start(ctx context.Context) error {
 		if err := g.startOne(ctx, m); err != nil {
 			err = fmt.Errorf("start %s: %w", m.Name, err)
 			// The caller's context may be what ended: stopping has its own time.
-			return errors.Join(err, g.Stop(context.WithoutCancel(ctx)))
+			if stop := g.Stop(context.WithoutCancel(ctx)); stop != nil {
+				return errors.Join(err, stop)
+			}
+			return err
 		}
 		g.log.Debug("component is ready", "component", m.Name, "ms", time.Since(began).Milliseconds())
 	}

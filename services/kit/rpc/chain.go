@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 )
@@ -35,7 +36,10 @@ func checkInterceptors(list []Interceptor) error {
 
 // core is the built-in steps as one interceptor. A call walks them with one small allocation in all, where a chain of
 // ordinary interceptors needs two closures for each.
-type core struct{ steps []around }
+type core struct {
+	steps   []around
+	running atomic.Int64 // calls, so that a stop can say whether it cut any
+}
 
 // around is a built-in step: it runs c.next, once at most, with its own or another context.
 type around func(ctx context.Context, c *call) error
@@ -57,7 +61,9 @@ func (c *call) next(ctx context.Context) error {
 	return first(ctx, c)
 }
 
-func (k core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+func (k *core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+	k.running.Add(1)
+	defer k.running.Add(-1)
 	var resp any
 	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
 		var err error
@@ -68,7 +74,9 @@ func (k core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h 
 	return resp, err
 }
 
-func (k core) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+func (k *core) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+	k.running.Add(1)
+	defer k.running.Add(-1)
 	outer := ss.Context()
 	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
 		if ctx != outer {

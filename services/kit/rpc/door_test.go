@@ -81,7 +81,6 @@ func open(t *testing.T, d door, deps rpc.ServerDeps, e *echo) bundle {
 	t.Helper()
 	deps.Network = rpc.NewNetwork()
 	sc, cc := d.server(t)
-	sc.StopGrace = 100 * time.Millisecond
 	srv := kittest.Serve(t, sc, deps, e.register)
 	conn, err := rpc.Dial(srv.Addr(), cc, rpc.ClientDeps{Network: deps.Network})
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
@@ -67,7 +68,7 @@ type ServerDeps struct {
 	Log *slog.Logger
 	// Registerer gets the rpc metrics; nil for none.
 	Registerer prometheus.Registerer
-	// Tracer continues callers' traces; nil for none.
+	// Tracer continues callers' traces; nil or noop's for none.
 	Tracer trace.TracerProvider
 	// Network is where mem:// names live; required for them.
 	Network *Network
@@ -83,6 +84,7 @@ type Server struct {
 	addr    Address
 	log     *slog.Logger
 	metrics *serverMetrics
+	core    core
 	health  *healthPublisher
 
 	grpc *grpc.Server  // for tcp and unix
@@ -140,11 +142,11 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 		}
 	}
 	steps := []around{recoverStep(deps.Log)}
-	if deps.Tracer != nil {
+	if _, off := deps.Tracer.(noop.TracerProvider); deps.Tracer != nil && !off {
 		steps = append(steps, traceStep(deps.Tracer))
 	}
-	k := core{append(steps, deadlineStep(s.metrics.refuse), s.metrics.step(), logStep(deps.Log), faultStep(deps.Log))}
-	list := []Interceptor{{Name: "core", Unary: k.unary, Stream: k.stream}}
+	s.core.steps = append(steps, deadlineStep(s.metrics.refuse), s.metrics.step(), logStep(deps.Log), faultStep(deps.Log))
+	list := []Interceptor{{Name: "core", Unary: s.core.unary, Stream: s.core.stream}}
 	list = append(list, deps.Interceptors...)
 	list = append(list, validateStep(v))
 	return list, checkInterceptors(list)
