@@ -190,10 +190,11 @@ func charAt(v, key value.Value) (value.Value, bool) {
 
 // getItem is x[key]: the item first, then the attribute.
 func getItem(r *run, v, key value.Value) (value.Value, error) {
-	if v.Kind() == value.KindStr {
-		if err := r.m.Scan(len(v.AsStr())); err != nil {
-			return v, err
-		}
+	if err := r.m.Scan(len(v.Text()) + len(key.Text())); err != nil {
+		return v, err
+	}
+	if err := value.ChargeKey(&r.m, key); err != nil {
+		return v, err
 	}
 	if item, ok, err := subscript(v, key); ok || err != nil {
 		return item, err
@@ -271,6 +272,7 @@ func (c *compiler) slice(n *syntax.Getitem, sl *syntax.Slice, s *scope) exprFunc
 			parts[i] = c.expr(e, s)
 		}
 	}
+	folding := c.folding
 	return func(f *frame) (value.Value, error) {
 		v, err := obj(f)
 		if err != nil {
@@ -282,8 +284,11 @@ func (c *compiler) slice(n *syntax.Getitem, sl *syntax.Slice, s *scope) exprFunc
 				return v, err
 			}
 		}
-		v, err = sliceOf(f.r, v, b)
-		return v, at(err, n)
+		out, err := sliceOf(f.r, v, b)
+		if folding && pyerr.Is(err, pyerr.Type) {
+			return noAttr(v, "slice"), nil
+		}
+		return out, at(err, n)
 	}
 }
 
@@ -306,8 +311,19 @@ func sliceOf(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 	return v, pyerr.Newf(pyerr.Type, "'%s' object is not subscriptable", v.TypeName())
 }
 
-// bounds turns slice arguments into start, step and number of members.
-func bounds(b [3]value.Value, n int) (start, step, count int, err error) {
+// members is the number of members from start to stop by step.
+func members(start, stop, step int) int {
+	switch {
+	case step > 0 && start < stop:
+		return (stop-start-1)/step + 1
+	case step < 0 && stop < start:
+		return (start-stop-1)/-step + 1
+	}
+	return 0
+}
+
+// bounds turns slice arguments into start, stop and step for n members.
+func bounds(b [3]value.Value, n int) (start, stop, step int, err error) {
 	var at [3]int
 	for _, i := range [...]int{2, 0, 1} {
 		k := b[i].Kind()
@@ -318,8 +334,6 @@ func bounds(b [3]value.Value, n int) (start, step, count int, err error) {
 			at[i] = int(min(max(b[i].AsInt(), -far), far))
 		case k == value.KindBig:
 			at[i] = 1 << 62 * b[i].AsBig().Sign()
-		case k == value.KindUndefined:
-			return 0, 0, 0, pyerr.New(pyerr.Type, "slice indices must be integers or None or have an __index__ method")
 		default:
 			return 0, 0, 0, pyerr.New(pyerr.Type, "slice indices must be integers or None or have an __index__ method")
 		}
@@ -344,27 +358,18 @@ func bounds(b [3]value.Value, n int) (start, step, count int, err error) {
 		return min(max(i, low), high)
 	}
 	if step > 0 {
-		start = clip(at[0], 0, b[0].IsNone())
-		stop := clip(at[1], n, b[1].IsNone())
-		if start < stop {
-			count = (stop-start-1)/step + 1
-		}
-		return start, step, count, nil
+		return clip(at[0], 0, b[0].IsNone()), clip(at[1], n, b[1].IsNone()), step, nil
 	}
-	start = clip(at[0], n-1, b[0].IsNone())
-	stop := clip(at[1], -1, b[1].IsNone())
-	if stop < start {
-		count = (start-stop-1)/-step + 1
-	}
-	return start, step, count, nil
+	return clip(at[0], n-1, b[0].IsNone()), clip(at[1], -1, b[1].IsNone()), step, nil
 }
 
 func sliceCells(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 	cells := v.Cells()
-	start, step, n, err := bounds(b, len(cells))
+	start, stop, step, err := bounds(b, len(cells))
 	if err != nil {
 		return v, err
 	}
+	n := members(start, stop, step)
 	out := cells
 	switch {
 	case n == 0:
@@ -392,10 +397,11 @@ func sliceText(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 		return v, err
 	}
 	length := value.RuneCount(s)
-	start, step, n, err := bounds(b, length)
+	start, stop, step, err := bounds(b, length)
 	if err != nil {
 		return v, err
 	}
+	n := members(start, stop, step)
 	wide := length != len(s)
 	if step == 1 && n > 0 {
 		end := start + n
@@ -405,7 +411,7 @@ func sliceText(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 		}
 		return value.Str(s[start:end]).WithMarkup(v.IsMarkup()), nil
 	}
-	if err := r.m.Bytes(len(s)); err != nil {
+	if err := r.m.Bytes(4 * len(s)); err != nil {
 		return v, err
 	}
 	var out strings.Builder

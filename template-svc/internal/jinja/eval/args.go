@@ -61,6 +61,11 @@ func (c *compiler) args(a *syntax.Args, s *scope) *argList {
 // pushed from base on. The caller resets the stack to base after the call.
 func (l *argList) eval(f *frame, base int, out *args) error {
 	r := f.r
+	if n := len(l.pos); n > 8 {
+		if err := r.m.Work(n); err != nil {
+			return err
+		}
+	}
 	for _, e := range l.pos {
 		v, err := e(f)
 		if err != nil {
@@ -106,8 +111,7 @@ func (l *argList) spread(f *frame) error {
 	}
 	it, err := v.Iter()
 	if err != nil {
-		return pyerr.Newf(pyerr.Type, "jinja2.sandbox.SandboxedEnvironment.call() argument after * must be an iterable, "+
-			"not %s", v.TypeName())
+		return pyerr.Newf(pyerr.Type, "Value after * must be an iterable, not %s", v.TypeName())
 	}
 	return f.r.each(it, func(v value.Value) error {
 		f.r.stack = append(f.r.stack, v)
@@ -226,6 +230,17 @@ func (s *signature) missing(names []string) error {
 
 // cellBytes is what one more cell of a list is charged.
 const cellBytes = 24
+
+// objectBytes is what an object of the engine is charged.
+const objectBytes = 256
+
+// key charges the hashing of a dict key and the entry it may make.
+func (r *run) key(v value.Value) error {
+	if err := value.ChargeKey(&r.m, v); err != nil {
+		return err
+	}
+	return r.m.Bytes(2 * cellBytes)
+}
 
 // cell charges one list cell and one step.
 func (r *run) cell() error {

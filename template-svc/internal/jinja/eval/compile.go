@@ -18,6 +18,8 @@ type compiler struct {
 	exports bool
 	// extended: an extends tag was compiled, so nothing below prints.
 	extended bool
+	// folding: slices that fail give undefined.
+	folding bool
 	// escaping: an autoescape block is around.
 	escaping bool
 }
@@ -116,12 +118,18 @@ func (c *compiler) block(b *blockDef) {
 	}
 }
 
+// priced is a statement with the steps it costs.
+type priced struct {
+	run  stmtFunc
+	cost int
+}
+
 // body compiles a list of statements to one.
 func (c *compiler) body(nodes []syntax.Node, s *scope) stmtFunc {
-	var list []stmtFunc
+	var list []priced
 	for _, n := range nodes {
 		if st := c.stmt(n, s); st != nil {
-			list = append(list, st)
+			list = append(list, priced{st, 1 + cost(n)})
 		}
 	}
 	switch len(list) {
@@ -130,23 +138,46 @@ func (c *compiler) body(nodes []syntax.Node, s *scope) stmtFunc {
 	case 1:
 		one := list[0]
 		return func(f *frame) (control, error) {
-			if err := f.r.m.Step(); err != nil {
+			if err := f.r.m.Work(one.cost); err != nil {
 				return goOn, err
 			}
-			return one(f)
+			return one.run(f)
 		}
 	}
 	return func(f *frame) (control, error) {
-		for _, st := range list {
-			if err := f.r.m.Step(); err != nil {
+		for i := range list {
+			if err := f.r.m.Work(list[i].cost); err != nil {
 				return goOn, err
 			}
-			if ctl, err := st(f); ctl != goOn || err != nil {
+			if ctl, err := list[i].run(f); ctl != goOn || err != nil {
 				return ctl, err
 			}
 		}
 		return goOn, nil
 	}
+}
+
+// nodesPerStep is how many nodes of its own expressions a statement may have
+// for one step; larger ones cost more, so that steps bound the work done.
+const nodesPerStep = 48
+
+// cost gives the extra steps of a statement's or expression's own nodes, the
+// bodies of statements not counted.
+func cost(n syntax.Node) int {
+	size := 0
+	var count func(n syntax.Node)
+	count = func(n syntax.Node) {
+		if _, ok := n.(syntax.Expr); ok {
+			size++
+			syntax.Children(n, count)
+		}
+	}
+	if _, ok := n.(syntax.Expr); ok {
+		count(n)
+	} else {
+		syntax.Children(n, count)
+	}
+	return size / nodesPerStep
 }
 
 // stmt compiles a statement; nil if it does nothing.

@@ -13,6 +13,24 @@ func constant(v value.Value) exprFunc {
 
 // expr compiles an expression.
 func (c *compiler) expr(e syntax.Expr, s *scope) exprFunc {
+	usual := c.plainExpr(e, s)
+	if !c.folding && isFolded(e) && hasConstantSlice(e) {
+		return c.foldable(e, s, usual, false)
+	}
+	return usual
+}
+
+// isFolded reports whether Jinja2 tries to compute an expression ahead of time.
+func isFolded(e syntax.Expr) bool {
+	switch e.(type) {
+	case *syntax.Cond, *syntax.Filter, *syntax.Test, *syntax.Getattr, *syntax.Getitem, *syntax.Concat, *syntax.Compare,
+		*syntax.Binary, *syntax.Unary:
+		return true
+	}
+	return false
+}
+
+func (c *compiler) plainExpr(e syntax.Expr, s *scope) exprFunc {
 	switch n := e.(type) {
 	case *syntax.Const:
 		return constant(n.Value)
@@ -108,7 +126,7 @@ func (c *compiler) dict(n *syntax.Dict, s *scope) exprFunc {
 		vals[i] = c.expr(n.Values[i], s)
 	}
 	return func(f *frame) (value.Value, error) {
-		if err := f.r.m.Bytes(2 * cellBytes * len(keys)); err != nil {
+		if err := f.r.m.Bytes(objectBytes/2 + 2*cellBytes*len(keys)); err != nil {
 			return value.Value{}, err
 		}
 		d := value.NewDict(len(keys))
@@ -119,6 +137,9 @@ func (c *compiler) dict(n *syntax.Dict, s *scope) exprFunc {
 			}
 			v, err := vals[i](f)
 			if err != nil {
+				return value.Value{}, err
+			}
+			if err := value.ChargeKey(&f.r.m, k); err != nil {
 				return value.Value{}, err
 			}
 			if err := d.Set(k, v); err != nil {
@@ -155,6 +176,9 @@ func (c *compiler) condExpr(n *syntax.Cond, s *scope) exprFunc {
 
 // cond compiles an expression that only its truth is asked of.
 func (c *compiler) cond(e syntax.Expr, s *scope) func(f *frame) (bool, error) {
+	if !c.folding && isFolded(e) && hasConstantSlice(e) {
+		return truth(c.expr(e, s))
+	}
 	switch n := e.(type) {
 	case *syntax.Test:
 		return c.test(n, s)
@@ -182,7 +206,10 @@ func (c *compiler) cond(e syntax.Expr, s *scope) func(f *frame) (bool, error) {
 			}
 		}
 	}
-	expr := c.expr(e, s)
+	return truth(c.expr(e, s))
+}
+
+func truth(expr exprFunc) func(f *frame) (bool, error) {
 	return func(f *frame) (bool, error) {
 		v, err := expr(f)
 		return v.Truth(), err
@@ -191,7 +218,11 @@ func (c *compiler) cond(e syntax.Expr, s *scope) func(f *frame) (bool, error) {
 
 func (c *compiler) unary(n *syntax.Unary, s *scope) exprFunc {
 	if n.Op == "not" {
-		test := c.cond(n, s)
+		inner := c.cond(n.Node, s)
+		test := func(f *frame) (bool, error) {
+			ok, err := inner(f)
+			return !ok, err
+		}
 		return func(f *frame) (value.Value, error) {
 			ok, err := test(f)
 			return value.Bool(ok), err
@@ -213,6 +244,9 @@ func (c *compiler) unary(n *syntax.Unary, s *scope) exprFunc {
 func (c *compiler) binary(n *syntax.Binary, s *scope) exprFunc {
 	if n.Op == "+" {
 		return c.sum(n, s)
+	}
+	if inner, ok := negativeBase(n); ok {
+		return c.unary(&syntax.Unary{Pos: n.Pos, Op: "-", Node: inner}, s)
 	}
 	left, right := c.expr(n.Left, s), c.expr(n.Right, s)
 	if n.Op == "and" || n.Op == "or" {
@@ -240,6 +274,33 @@ func (c *compiler) binary(n *syntax.Binary, s *scope) exprFunc {
 		}
 		return v, nil
 	}
+}
+
+// negativeBase recognises -2 ** x: Jinja2 writes the folded literal into Python
+// source, where ** binds tighter than the sign, so it means -(2 ** x) unless x
+// is a literal too.
+func negativeBase(n *syntax.Binary) (*syntax.Binary, bool) {
+	neg, ok := n.Left.(*syntax.Unary)
+	if n.Op != "**" || !ok || neg.Op != "-" {
+		return nil, false
+	}
+	if _, ok := neg.Node.(*syntax.Const); !ok || isLiteral(n.Right) {
+		return nil, false
+	}
+	return &syntax.Binary{Pos: n.Pos, Op: "**", Left: neg.Node, Right: n.Right}, true
+}
+
+// isLiteral reports whether an expression holds neither names nor calls.
+func isLiteral(e syntax.Expr) bool {
+	literal := true
+	syntax.Walk(e, func(n syntax.Node) bool {
+		switch n.(type) {
+		case *syntax.Name, *syntax.Call:
+			literal = false
+		}
+		return literal
+	})
+	return literal
 }
 
 // sumTerms flattens a chain of + to its operands, left to right.
@@ -441,8 +502,12 @@ func (c *compiler) comparison(n *syntax.Compare, s *scope) func(f *frame) (bool,
 	k, isConst := n.Ops[0].Expr.(*syntax.Const)
 	if isConst && k.Value.IsStr() && (op == "eq" || op == "ne") {
 		text, want := k.Value.AsStr(), op == "eq"
+		cost := 1 + len(text)/256
 		return func(f *frame) (bool, error) {
 			v, err := left(f)
+			if cost > 1 && err == nil {
+				err = f.r.m.Work(cost)
+			}
 			return (v.IsStr() && v.AsStr() == text) == want, err
 		}
 	}

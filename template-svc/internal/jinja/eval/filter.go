@@ -124,7 +124,7 @@ func given(v value.Value) bool { return !isMissing(v) && !v.IsNone() }
 // lowered is a sort key without case: Jinja2's ignore_case.
 func lowered(v value.Value) value.Value {
 	if v.IsStr() {
-		return value.Str(value.Lower(v.AsStr()))
+		return value.Str(value.Lower(v.AsStr())).WithMarkup(v.IsMarkup())
 	}
 	return v
 }

@@ -112,7 +112,11 @@ func (c *compiler) enter(s *scope) func(f *frame) {
 	case 1:
 		return steps[0]
 	}
+	price := len(steps) / freeSlots
 	return func(f *frame) {
+		if price > 0 {
+			_ = f.r.m.Work(price) // the frame's first step fails if this does
+		}
 		for _, step := range steps {
 			step(f)
 		}

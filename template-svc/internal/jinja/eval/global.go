@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
@@ -62,7 +64,11 @@ func strftimeNow(r *run, a *args) (value.Value, error) {
 	if !b[0].IsStr() {
 		return value.Value{}, typeError("strftime() argument 1 must be str, not %s", b[0].TypeName())
 	}
-	if err := r.m.Product(len(b[0].AsStr()), 8); err != nil {
+	// A conversion may be padded to 999 columns.
+	if err := r.m.Product(1+strings.Count(b[0].AsStr(), "%"), 1000); err != nil {
+		return value.Value{}, err
+	}
+	if err := r.m.Bytes(len(b[0].AsStr())); err != nil {
 		return value.Value{}, err
 	}
 	return value.Str(strftime(r.now(), b[0].AsStr())), nil
@@ -70,6 +76,9 @@ func strftimeNow(r *run, a *args) (value.Value, error) {
 
 // newDict is dict(mapping or pairs, **kwargs).
 func newDict(r *run, a *args) (*value.Dict, error) {
+	if err := r.m.Bytes(objectBytes); err != nil {
+		return nil, err
+	}
 	if len(a.pos) > 1 {
 		return nil, typeError("dict expected at most 1 argument, got %d", len(a.pos))
 	}
@@ -95,6 +104,9 @@ func newDict(r *run, a *args) (*value.Dict, error) {
 }
 
 func dictOfPairs(r *run, d *value.Dict, pairs value.Value) error {
+	if pairs.IsUndefined() {
+		return value.RaiseUndefined(pairs)
+	}
 	it, err := pairs.Iter()
 	if err != nil {
 		return err
@@ -113,7 +125,7 @@ func dictOfPairs(r *run, d *value.Dict, pairs value.Value) error {
 				strconv.Itoa(len(cells)) + "; 2 is required")
 		}
 		n++
-		if err := r.m.Bytes(2 * cellBytes); err != nil {
+		if err := r.key(cells[0]); err != nil {
 			return err
 		}
 		return d.Set(cells[0], cells[1])
@@ -167,7 +179,7 @@ func newRange(r *run, a *args) (value.Value, error) {
 	var part [3]int64
 	for i, v := range a.pos {
 		if v.Kind() == value.KindBig {
-			return value.Value{}, errRange()
+			return value.Value{}, pyerr.New(pyerr.Overflow, "Python int too large to convert to C ssize_t")
 		}
 		var err error
 		if part[i], err = asInt(v, 0); err != nil {
@@ -184,6 +196,9 @@ func newRange(r *run, a *args) (value.Value, error) {
 		}
 	}
 	n := o.count()
+	if n > math.MaxInt64 {
+		return value.Value{}, pyerr.New(pyerr.Overflow, "Python int too large to convert to C ssize_t")
+	}
 	if n > maxRange {
 		return value.Value{}, errRange()
 	}
@@ -236,7 +251,11 @@ func (o *rangeObject) Attr(name string) (value.Value, bool) {
 			if name == "count" {
 				return listCount(r, value.List(cells), a)
 			}
-			return listIndex(r, value.List(cells), a)
+			v, err := listIndex(r, value.List(cells), a)
+			if pyerr.Is(err, pyerr.Value) {
+				err = valueError("sequence.index(x): x not in sequence")
+			}
+			return v, err
 		}), true
 	}
 	return value.Value{}, false
@@ -282,7 +301,7 @@ func (o *rangeObject) Reversed() value.Iterator {
 }
 
 // Contains is a test without iteration.
-func (o *rangeObject) Contains(v value.Value) (bool, error) {
+func (o *rangeObject) Contains(_ *limit.Meter, v value.Value) (bool, error) {
 	if !v.IsNumber() || v.Kind() == value.KindBig {
 		return false, nil
 	}
@@ -301,12 +320,13 @@ func (o *rangeObject) Contains(v value.Value) (bool, error) {
 }
 
 func (o *rangeObject) slice(b [3]value.Value) (value.Value, error) {
-	start, step, n, err := bounds(b, o.n)
+	start, stop, step, err := bounds(b, o.n)
 	if err != nil {
 		return value.Value{}, err
 	}
-	s := &rangeObject{start: o.start + int64(start)*o.step, step: o.step * int64(step), n: n}
-	s.stop = s.start + int64(n)*s.step
+	s := &rangeObject{start: o.start + int64(start)*o.step, step: o.step * int64(step)}
+	s.stop = o.start + int64(stop)*o.step
+	s.n = members(start, stop, step)
 	return value.OfObject(s), nil
 }
 

@@ -28,6 +28,9 @@ func indentFilter(r *run, a *args) (value.Value, error) {
 	if markup && b[1].IsStr() && !b[1].IsMarkup() {
 		indention = b[1].AsStr()
 	}
+	if err := r.m.Product(value.CountLines(s), cellBytes); err != nil {
+		return value.Value{}, err
+	}
 	lines := value.SplitLines(s, false)
 	if err := r.m.Product(len(lines), len(indention)); err != nil {
 		return value.Value{}, err
@@ -109,7 +112,11 @@ func truncateFilter(r *run, a *args) (value.Value, error) {
 		return b[0], nil
 	}
 	if !b[0].IsStr() {
-		return value.Value{}, typeError(`can only concatenate %s (not "str") to %s`, b[0].TypeName(), b[0].TypeName())
+		v, err := sliceOf(r, b[0], [3]value.Value{value.None, value.Int(cut), value.None})
+		if err == nil {
+			err = errNoAttribute(v, "rsplit")
+		}
+		return value.Value{}, err
 	}
 	s := b[0].AsStr()
 	s = s[:value.Offset(s, int(cut))]
@@ -149,11 +156,14 @@ func wordWrapFilter(r *run, a *args) (value.Value, error) {
 		if b[0].IsUndefined() {
 			return value.Value{}, value.RaiseUndefined(b[0])
 		}
-		return value.Value{}, pyerr.Newf(pyerr.Attribute, "'%s' object has no attribute 'splitlines'", b[0].TypeName())
+		return value.Value{}, errNoAttribute(b[0], "splitlines")
 	}
 	w := wrapper{
 		width: int(min(width, 1<<30)), breakLong: isMissing(b[2]) || b[2].Truth(),
 		hyphens: isMissing(b[4]) || b[4].Truth(),
+	}
+	if err := r.m.Product(value.CountLines(b[0].AsStr()), cellBytes); err != nil {
+		return value.Value{}, err
 	}
 	p := value.Printer{Meter: &r.m}
 	for i, line := range value.SplitLines(b[0].AsStr(), false) {
@@ -196,7 +206,7 @@ func xmlAttrFilter(r *run, a *args) (value.Value, error) {
 		if b[0].IsUndefined() {
 			return value.Value{}, value.RaiseUndefined(b[0])
 		}
-		return value.Value{}, pyerr.Newf(pyerr.Attribute, "'%s' object has no attribute 'items'", b[0].TypeName())
+		return value.Value{}, errNoAttribute(b[0], "items")
 	}
 	var parts []string
 	for _, e := range b[0].AsDict().Entries() {

@@ -42,6 +42,7 @@ var (
 // generator makes a generator whose steps count as nested calls, so that
 // generators over generators cannot exhaust the stack.
 func (r *run) generator(next func() (value.Value, bool, error)) value.Value {
+	_ = r.m.Bytes(2 * objectBytes) // its next charge fails if this one does
 	return value.NewGenerator("generator", func() (value.Value, bool, error) {
 		if err := r.m.Enter(); err != nil {
 			return value.Value{}, false, err
@@ -254,10 +255,10 @@ func uniqueFilter(r *run, b []value.Value) (value.Value, error) {
 		if err != nil {
 			return v, false, err
 		}
-		if _, ok, err := seen.Get(key); ok || err != nil {
+		if err := r.key(key); err != nil {
 			return v, false, err
 		}
-		if err := r.m.Bytes(2 * cellBytes); err != nil {
+		if _, ok, err := seen.Get(key); ok || err != nil {
 			return v, false, err
 		}
 		return v, true, seen.Set(key, value.None)

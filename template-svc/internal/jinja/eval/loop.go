@@ -100,11 +100,13 @@ func (c *compiler) loopFilter(n *syntax.For, s *scope) func(f *frame, it value.I
 	bind := c.binder(n.Target, inner)
 	test := c.cond(n.Test, inner)
 	fn := inner.sym.fn
+	price := 1 + cost(n.Test)
 	return func(f *frame, it value.Iterator) value.Iterator {
+		_ = f.r.m.Bytes(objectBytes + len(fn.slots)*cellBytes) // the next charge fails if this does
 		g := &frame{r: f.r, up: f, slots: make([]value.Value, len(fn.slots))}
 		do(enter, g)
 		return &filtered{it: it, pass: func(v value.Value) (bool, error) {
-			if err := f.r.m.Step(); err != nil {
+			if err := f.r.m.Work(price); err != nil {
 				return false, err
 			}
 			if err := bind(g, v); err != nil {
@@ -259,10 +261,13 @@ func (rec *recursion) print(r *run, seq value.Value, depth int) error {
 	if err := r.m.Enter(); err != nil {
 		return err
 	}
-	f := r.newFrame(rec.l.fn, rec.up)
-	_, err := rec.l.rounds(f, seq, rec, depth)
+	defer r.m.Leave()
+	f, err := r.newFrame(rec.l.fn, rec.up)
+	if err != nil {
+		return err
+	}
+	_, err = rec.l.rounds(f, seq, rec, depth)
 	r.endFrame(rec.l.fn, f)
-	r.m.Leave()
 	return err
 }
 

@@ -21,6 +21,7 @@ type macroDef struct {
 	body     stmtFunc
 	fn       *function
 	node     syntax.Node
+	cost     int // of the defaults
 }
 
 // macro is a macro with the record it was defined in.
@@ -105,6 +106,10 @@ func (c *compiler) macroBody(n syntax.Node, name string, sig *syntax.Signature, 
 		d.defaults[first+i] = c.expr(e, inner)
 	}
 	d.body = c.body(body, inner)
+	d.cost = 1
+	for _, e := range sig.Defaults {
+		d.cost += cost(e)
+	}
 	return d
 }
 
@@ -130,7 +135,7 @@ func (c *compiler) macroStmt(n *syntax.Macro, s *scope) stmtFunc {
 	set := c.setter(n.Name, s)
 	return func(f *frame) (control, error) {
 		set(f, value.OfObject(&macro{def: def, up: f}))
-		return goOn, nil
+		return goOn, f.r.m.Bytes(objectBytes)
 	}
 }
 
@@ -176,20 +181,22 @@ func (m *macro) print(r *run, a *args) error {
 	if err := r.m.Enter(); err != nil {
 		return err
 	}
+	defer r.m.Leave()
 	d := m.def
-	f := r.newFrame(d.fn, m.up)
-	err := d.bind(f, a)
-	if err == nil {
+	f, err := r.newFrame(d.fn, m.up)
+	if err != nil {
+		return err
+	}
+	if err = d.bind(f, a); err == nil {
 		do(d.enter, f)
 		err = d.fill(f)
 	}
 	if err == nil {
-		if err = r.m.Step(); err == nil {
+		if err = r.m.Work(d.cost); err == nil {
 			_, err = d.body(f)
 		}
 	}
 	r.endFrame(d.fn, f)
-	r.m.Leave()
 	return err
 }
 

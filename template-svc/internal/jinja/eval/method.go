@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
@@ -33,8 +34,11 @@ func dictMethods(name string) methodFunc {
 	return nil
 }
 
-func dictGet(_ *run, self value.Value, a *args) (value.Value, error) {
+func dictGet(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("dict", "get", 1, 2); err != nil {
+		return self, err
+	}
+	if err := value.ChargeKey(&r.m, a.pos[0]); err != nil {
 		return self, err
 	}
 	v, ok, err := self.AsDict().Get(a.pos[0])
@@ -61,7 +65,7 @@ func dictFromKeys(r *run, self value.Value, a *args) (value.Value, error) {
 	}
 	d := value.NewDict(0)
 	err = r.each(it, func(k value.Value) error {
-		if err := r.m.Bytes(2 * cellBytes); err != nil {
+		if err := r.key(k); err != nil {
 			return err
 		}
 		return d.Set(k, val)
@@ -77,6 +81,9 @@ type dictView struct {
 
 // TypeName is dict_keys, dict_values or dict_items.
 func (d *dictView) TypeName() string { return "dict_" + d.name }
+
+// Unhashable reports that keys and items, being set-like, are no dict keys.
+func (d *dictView) Unhashable() bool { return d.name != "values" }
 
 // Len is the number of entries.
 func (d *dictView) Len() (int, error) { return d.dict.Len(), nil }
@@ -104,6 +111,18 @@ func (it *viewIter) Next() (value.Value, bool, error) {
 	}
 	it.at += it.step
 	return it.view.cell(es[it.at-it.step]), true, nil
+}
+
+// Contains looks a key up; the other views are searched.
+func (d *dictView) Contains(m *limit.Meter, v value.Value) (bool, error) {
+	if d.name == "keys" {
+		return value.Contains(m, v, value.OfDict(d.dict))
+	}
+	cells := make([]value.Value, 0, d.dict.Len())
+	for _, e := range d.dict.Entries() {
+		cells = append(cells, d.cell(e))
+	}
+	return value.Contains(m, v, value.List(cells))
 }
 
 // Iter walks the entries in order.

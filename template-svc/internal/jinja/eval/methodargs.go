@@ -9,6 +9,15 @@ func typeError(format string, a ...any) error { return pyerr.Newf(pyerr.Type, fo
 
 func valueError(message string) error { return pyerr.New(pyerr.Value, message) }
 
+// errNoAttribute is Python's AttributeError; a namespace's own names the
+// attribute alone.
+func errNoAttribute(v value.Value, name string) error {
+	if _, ok := v.AsObject().(*namespace); ok {
+		return pyerr.New(pyerr.Attribute, name)
+	}
+	return pyerr.Newf(pyerr.Attribute, "'%s' object has no attribute '%s'", v.TypeName(), name)
+}
+
 // plural is "argument" or "arguments".
 func plural(n int) string {
 	if n == 1 {
@@ -97,6 +106,9 @@ func span(r *run, s string, start, end value.Value) (part string, first int, ok 
 	}
 	n := value.RuneCount(s)
 	i, err := sliceIndex(start, 0, n)
+	if k := start.Kind(); (k == value.KindInt || k == value.KindBool) && start.AsInt() > int64(n) {
+		return "", n, false, nil
+	}
 	if err != nil {
 		return "", 0, false, err
 	}

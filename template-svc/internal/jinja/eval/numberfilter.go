@@ -239,13 +239,21 @@ func roundInt(r *run, v value.Value, digits int64) (value.Value, error) {
 	if err != nil {
 		return v, err
 	}
-	p := scale.AsBig()
-	q, rest := new(big.Int).DivMod(x, p, new(big.Int))
-	switch c := new(big.Int).Lsh(rest, 1).Cmp(p); {
-	case c > 0, c == 0 && q.Bit(0) == 1:
-		q.Add(q, big.NewInt(1))
+	q, err := value.Binary(&r.m, "//", v, scale)
+	if err != nil {
+		return v, err
 	}
-	return value.Big(q.Mul(q, p)), nil
+	rest, err := value.Binary(&r.m, "%", v, scale)
+	if err != nil {
+		return v, err
+	}
+	twice := new(big.Int).Lsh(rest.AsBig(), 1)
+	if c := twice.Cmp(scale.AsBig()); c > 0 || c == 0 && q.AsBig().Bit(0) == 1 {
+		if q, err = value.Binary(&r.m, "+", q, value.Int(1)); err != nil {
+			return v, err
+		}
+	}
+	return value.Binary(&r.m, "*", q, scale)
 }
 
 func sumFilter(r *run, b []value.Value) (value.Value, error) {

@@ -3,6 +3,7 @@ package eval
 import (
 	"strconv"
 
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
@@ -40,11 +41,11 @@ func (c *compiler) print(e syntax.Expr, s *scope) func(f *frame) error {
 			return func(f *frame) error { return f.r.emit(data) }
 		}
 	case *syntax.Binary:
-		if n.Op == "+" && !c.escaping {
+		if n.Op == "+" && !c.escaping && !hasConstantSlice(n) {
 			return c.printSum(n, s)
 		}
 	case *syntax.Concat:
-		if !c.escaping {
+		if !c.escaping && !hasConstantSlice(n) {
 			return c.printConcat(n, s)
 		}
 	case *syntax.Call:
@@ -52,11 +53,11 @@ func (c *compiler) print(e syntax.Expr, s *scope) func(f *frame) error {
 			return c.printCall(n, s)
 		}
 	case *syntax.Filter:
-		if n.Name == "tojson" && n.Node != nil && !c.escaping {
+		if n.Name == "tojson" && n.Node != nil && !c.escaping && !hasConstantSlice(n) {
 			return c.printJSON(n, s)
 		}
 	case *syntax.Cond:
-		if n.Else != nil && !c.escaping {
+		if n.Else != nil && !c.escaping && !hasConstantSlice(n) {
 			s = s.softly()
 			test, then, other := c.cond(n.Test, s), c.print(n.Then, s), c.print(n.Else, s)
 			return func(f *frame) error {
@@ -72,6 +73,9 @@ func (c *compiler) print(e syntax.Expr, s *scope) func(f *frame) error {
 		}
 	}
 	expr := c.expr(e, s)
+	if hasConstantSlice(e) {
+		expr = c.foldable(e, s, expr, true)
+	}
 	print := c.printer()
 	return func(f *frame) error {
 		v, err := expr(f)
@@ -79,6 +83,46 @@ func (c *compiler) print(e syntax.Expr, s *scope) func(f *frame) error {
 			err = print(f, v)
 		}
 		return at(err, e)
+	}
+}
+
+// hasConstantSlice reports whether an expression is made of literals alone and
+// slices something. Jinja2 computes such an expression ahead of time, and then
+// a slice that fails gives undefined.
+func hasConstantSlice(e syntax.Expr) bool {
+	literal, slices := true, false
+	syntax.Walk(e, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Name, *syntax.Call:
+			literal = false
+		case *syntax.Cond:
+			literal = literal && n.Else != nil
+		case *syntax.Filter:
+			switch n.Name {
+			case "map", "select", "reject", "selectattr", "rejectattr", "random":
+				literal = false
+			}
+		case *syntax.Slice:
+			slices = true
+		}
+		return literal
+	})
+	return literal && slices
+}
+
+// foldable compiles an expression of literals with slices that may fail; if
+// anything else fails, the expression is computed as usual. An undefined result
+// counts only if it is printed.
+func (c *compiler) foldable(e syntax.Expr, s *scope, usual exprFunc, printed bool) exprFunc {
+	c.folding = true
+	folded := c.plainExpr(e, s)
+	c.folding = false
+	return func(f *frame) (value.Value, error) {
+		v, err := folded(f)
+		if _, ok := err.(*pyerr.Error); ok || v.IsUndefined() && !printed {
+			return usual(f)
+		}
+		return v, err
 	}
 }
 

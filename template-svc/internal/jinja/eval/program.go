@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
@@ -74,9 +75,7 @@ func (p *Program) Render(ctx context.Context, dst []byte, in Input) ([]byte, err
 			r.globals[i] = v.Value
 		}
 	}
-	f := r.newFrame(p.fn, nil)
-	_, err := p.root(f)
-	r.endFrame(p.fn, f)
+	err := p.start(r)
 	out := r.out
 	p.release(r)
 	if err != nil {
@@ -85,9 +84,32 @@ func (p *Program) Render(ctx context.Context, dst []byte, in Input) ([]byte, err
 	return out, nil
 }
 
+// start runs the root. A panic of the engine itself ends the render alone.
+func (p *Program) start(r *run) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r.free = nil
+			err = pyerr.Newf("SystemError", "the template engine failed: %v", fault)
+		}
+	}()
+	f, err := r.newFrame(p.fn, nil)
+	if err != nil {
+		return err
+	}
+	_, err = p.root(f)
+	r.endFrame(p.fn, f)
+	return err
+}
+
+// keepCells bounds what a finished render leaves for the next one.
+const keepCells = 1024
+
 // release puts r back without what it held of the render.
 func (p *Program) release(r *run) {
 	clear(r.globals)
+	if cap(r.stack) > keepCells || len(r.free) > keepCells {
+		r.stack, r.free = nil, nil
+	}
 	clear(r.stack[:cap(r.stack)])
 	r.stack = r.stack[:0]
 	r.out, r.now, r.autoescape = nil, nil, false
@@ -98,11 +120,19 @@ func (p *Program) release(r *run) {
 // Undeclared lists, sorted, names that are read before they are set.
 func (p *Program) Undeclared() []string { return p.undeclared }
 
+// freeSlots is how many slots a step pays for.
+const freeSlots = 64
+
 // newFrame gives a record for fn. Records of functions without closures are
 // used again.
-func (r *run) newFrame(fn *function, up *frame) *frame {
+func (r *run) newFrame(fn *function, up *frame) (*frame, error) {
 	n := len(fn.slots)
-	if k := len(r.free) - 1; k >= 0 && !fn.inner {
+	if n > freeSlots {
+		if err := r.m.Work(n / freeSlots); err != nil {
+			return nil, err
+		}
+	}
+	if k := len(r.free) - 1; k >= 0 && !fn.inner && n <= keepCells {
 		f := r.free[k]
 		r.free = r.free[:k]
 		if cap(f.slots) < n {
@@ -110,14 +140,17 @@ func (r *run) newFrame(fn *function, up *frame) *frame {
 		}
 		f.slots = f.slots[:n]
 		f.up = up
-		return f
+		return f, nil
 	}
-	return &frame{r: r, up: up, slots: make([]value.Value, n, max(n, 8))}
+	if err := r.m.Bytes(objectBytes + n*cellBytes); err != nil {
+		return nil, err
+	}
+	return &frame{r: r, up: up, slots: make([]value.Value, n, max(n, 8))}, nil
 }
 
 // endFrame gives a record back.
 func (r *run) endFrame(fn *function, f *frame) {
-	if !fn.inner {
+	if !fn.inner && len(f.slots) <= keepCells {
 		clear(f.slots)
 		f.up = nil
 		r.free = append(r.free, f)

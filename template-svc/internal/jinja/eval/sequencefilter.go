@@ -154,7 +154,11 @@ func reverseFilter(r *run, b []value.Value) (value.Value, error) {
 		return sliceOf(r, v, [3]value.Value{value.None, value.None, value.Int(-1)})
 	}
 	if it, err := reversed(r, v); err == nil {
-		return value.NewGenerator("list_reverseiterator", it.Next), nil
+		name := map[string]string{"list": "list_reverseiterator", "dict": "dict_reversekeyiterator", "range": "range_iterator"}
+		if n := name[v.TypeName()]; n != "" {
+			return value.NewGenerator(n, it.Next), nil
+		}
+		return value.NewGenerator("reversed", it.Next), nil
 	}
 	if !v.CanIter() {
 		return v, pyerr.New(pyerr.FilterArgument, "argument must be iterable")
@@ -279,7 +283,7 @@ func dictSortFilter(r *run, b []value.Value) (value.Value, error) {
 		return value.Value{}, value.RaiseUndefined(b[0])
 	}
 	if b[0].Kind() != value.KindDict {
-		return value.Value{}, pyerr.Newf(pyerr.Attribute, "'%s' object has no attribute 'items'", b[0].TypeName())
+		return value.Value{}, errNoAttribute(b[0], "items")
 	}
 	entries := b[0].AsDict().Entries()
 	if err := r.m.Product(len(entries), 3*cellBytes); err != nil {

@@ -10,12 +10,13 @@ import (
 type branch struct {
 	test func(f *frame) (bool, error)
 	body stmtFunc
+	cost int // of the test of an elif
 }
 
 func (c *compiler) ifStmt(n *syntax.If, s *scope) stmtFunc {
-	arms := []branch{{c.cond(n.Test, s), c.body(n.Body, s)}}
+	arms := []branch{{c.cond(n.Test, s), c.body(n.Body, s), 0}}
 	for _, e := range n.Elif {
-		arms = append(arms, branch{c.cond(e.Test, s), c.body(e.Body, s)})
+		arms = append(arms, branch{c.cond(e.Test, s), c.body(e.Body, s), 1 + cost(e.Test)})
 	}
 	var other stmtFunc
 	if n.Else != nil {
@@ -23,6 +24,11 @@ func (c *compiler) ifStmt(n *syntax.If, s *scope) stmtFunc {
 	}
 	return func(f *frame) (control, error) {
 		for i := range arms {
+			if arms[i].cost > 0 {
+				if err := f.r.m.Work(arms[i].cost); err != nil {
+					return goOn, at(err, n)
+				}
+			}
 			ok, err := arms[i].test(f)
 			if err != nil {
 				return goOn, at(err, n)
@@ -330,12 +336,8 @@ func (c *compiler) loader(n *syntax.Loader, s *scope) stmtFunc {
 	}
 	expr := c.expr(n.Template, s)
 	return func(f *frame) (control, error) {
-		v, err := expr(f)
-		switch {
-		case err != nil:
-		case n.Tag == "include" && v.IsUndefined():
-			err = value.RaiseUndefined(v)
-		default:
+		_, err := expr(f)
+		if err == nil {
 			err = pyerr.New(pyerr.Type, "no loader for this environment specified")
 		}
 		return goOn, at(err, n)
@@ -371,10 +373,13 @@ func (b *blockDef) run(r *run) error {
 	if err := r.m.Enter(); err != nil {
 		return err
 	}
-	f := r.newFrame(b.fn, nil)
-	_, err := b.body(f)
+	defer r.m.Leave()
+	f, err := r.newFrame(b.fn, nil)
+	if err != nil {
+		return err
+	}
+	_, err = b.body(f)
 	r.endFrame(b.fn, f)
-	r.m.Leave()
 	return err
 }
 
@@ -396,6 +401,7 @@ func (c *compiler) scoped(n *syntax.Block, s *scope) func(f *frame) func() {
 	}
 	return func(f *frame) func() {
 		before := append([]value.Value(nil), f.r.globals...)
+		_ = f.r.m.Work(len(before) / freeSlots) // the block's first step fails if this does
 		for _, b := range list {
 			if v := b.get(f); !isMissing(v) {
 				f.r.globals[b.global] = v

@@ -33,7 +33,7 @@ func strftime(t time.Time, format string) string {
 			width = width*10 + int(format[i]-'0')
 			i++
 		}
-		if i < len(format) && (format[i] == 'E' || format[i] == 'O') {
+		if i+1 < len(format) && (format[i] == 'E' || format[i] == 'O') && format[i+1] != '|' {
 			i++
 		}
 		if i >= len(format) {
@@ -41,10 +41,13 @@ func strftime(t time.Time, format string) string {
 			break
 		}
 		text, ok := field(t, format[i], flag, width)
-		if !ok {
+		if !ok || format[i] == 'f' && i != start+1 {
 			text = format[start : i+1]
+			if n := width - len(text); n > 0 {
+				text = strings.Repeat(" ", n) + text
+			}
 		}
-		if upper {
+		if upper && format[i] != 'P' {
 			text = strings.ToUpper(text)
 		}
 		b.WriteString(text)
@@ -90,10 +93,10 @@ func field(t time.Time, code, flag byte, width int) (text string, ok bool) {
 		text = "\t"
 	case '%':
 		text = "%"
-	case 'z', 'Z':
+	case 'z':
+		return "", true
+	case 'Z':
 		text = ""
-	case '+':
-		return "%+", true
 	default:
 		return "", false
 	}

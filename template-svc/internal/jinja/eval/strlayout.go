@@ -155,8 +155,7 @@ type formatFields struct {
 
 func (f *formatFields) Arg(i int) (value.Value, error) {
 	if i >= len(f.a.pos) {
-		return value.Value{}, pyerr.Newf(pyerr.Index,
-			"Replacement index %d out of range for positional args tuple", i)
+		return value.Value{}, pyerr.New(pyerr.Index, "tuple index out of range")
 	}
 	return f.a.pos[i], nil
 }

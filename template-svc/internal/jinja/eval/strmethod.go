@@ -151,7 +151,7 @@ func stripMethod(name string) methodFunc {
 func strip(r *run, self, chars value.Value, name string) (value.Value, error) {
 	given := !chars.IsNone() && !isMissing(chars)
 	if given && !chars.IsStr() {
-		return self, typeError("%s arg must be None or str, not %s", name, chars.TypeName())
+		return self, typeError("%s arg must be None or str", name)
 	}
 	set := ""
 	if given {
@@ -192,6 +192,9 @@ func split(r *run, self, sep value.Value, limit int, right bool) (value.Value, e
 		return self, err
 	}
 	if sep.IsNone() {
+		if err := r.m.Product(value.CountSpaces(s), cellBytes); err != nil {
+			return self, err
+		}
 		if right {
 			return r.texts(value.RSplitSpace(s, limit), self.IsMarkup())
 		}
@@ -224,6 +227,9 @@ func splitLines(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := r.m.Scan(len(self.AsStr())); err != nil {
 		return self, err
 	}
+	if err := r.m.Product(value.CountLines(self.AsStr()), cellBytes); err != nil {
+		return self, err
+	}
 	return r.texts(value.SplitLines(self.AsStr(), b[0].Truth()), self.IsMarkup())
 }
 
@@ -231,7 +237,7 @@ func strJoin(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("str", "join", 1, 1); err != nil {
 		return self, err
 	}
-	if !a.pos[0].CanIter() {
+	if !a.pos[0].CanIter() && !self.IsMarkup() {
 		return self, typeError("can only join an iterable")
 	}
 	it, err := a.pos[0].Iter()

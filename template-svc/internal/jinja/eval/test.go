@@ -229,12 +229,15 @@ var divisibleSignature = newSignature("test_divisibleby", 2, "value", "num")
 func known(name string, has func(string) bool) testFunc {
 	sig := newSignature("test_"+name, 1, "value")
 	sig.hidden = 1
-	return func(_ *run, a *args) (bool, error) {
+	return func(r *run, a *args) (bool, error) {
 		b, err := sig.bind(a)
 		if err != nil {
 			return false, err
 		}
 		if !b[0].IsStr() {
+			if err := value.ChargeKey(&r.m, b[0]); err != nil {
+				return false, err
+			}
 			_, _, err := value.NewDict(0).Get(b[0])
 			return false, err
 		}

@@ -115,11 +115,12 @@ func (l *linker) word(word string) string {
 		if open <= strings.Count(middle, pair[1]) {
 			continue
 		}
+		end := 0
 		for range min(open, strings.Count(tail, pair[1])) {
-			end := strings.Index(tail, pair[1]) + len(pair[1])
-			middle += tail[:end]
-			tail = tail[end:]
+			end += strings.Index(tail[end:], pair[1]) + len(pair[1])
 		}
+		middle += tail[:end]
+		tail = tail[end:]
 	}
 	return head + l.link(middle) + tail
 }
@@ -194,6 +195,15 @@ func fileSizeFilter(r *run, a *args) (value.Value, error) {
 	return value.Value{}, nil
 }
 
+// quoted is the repr of a string.
+func quoted(v value.Value) string {
+	s := value.ReprString(v.AsStr())
+	if v.IsMarkup() {
+		return "Markup(" + s + ")"
+	}
+	return s
+}
+
 // floatOf is Python's float(v).
 func floatOf(v value.Value) (float64, error) {
 	switch {
@@ -205,7 +215,7 @@ func floatOf(v value.Value) (float64, error) {
 		if f, ok := value.ParseFloat(v.AsStr()); ok {
 			return f, nil
 		}
-		return 0, valueError("could not convert string to float: " + value.ReprString(v.AsStr()))
+		return 0, valueError("could not convert string to float: " + quoted(v))
 	}
 	return 0, typeError("float() argument must be a string or a real number, not '%s'", v.TypeName())
 }

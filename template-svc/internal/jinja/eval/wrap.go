@@ -95,12 +95,12 @@ func (w *wrapper) wrap(line string) []string {
 		if len(lines) > 0 && blankChunk(chunks[0]) {
 			chunks = chunks[1:]
 		}
-		for len(chunks) > 0 && size+value.RuneCount(chunks[0]) <= w.width {
+		for len(chunks) > 0 && !longer(chunks[0], w.width-size) {
 			size += value.RuneCount(chunks[0])
 			cur = append(cur, chunks[0])
 			chunks = chunks[1:]
 		}
-		if len(chunks) > 0 && value.RuneCount(chunks[0]) > w.width {
+		if len(chunks) > 0 && longer(chunks[0], w.width) {
 			cur, chunks, size = w.long(cur, chunks, size)
 		}
 		if n := len(cur); n > 0 && blankChunk(cur[n-1]) {
@@ -113,14 +113,14 @@ func (w *wrapper) wrap(line string) []string {
 	return lines
 }
 
+// longer reports whether s has more than n code points, looking at no more.
+func longer(s string, n int) bool { return n < 0 || value.Offset(s, n) < len(s) }
+
 func blankChunk(s string) bool { return value.Strip(s) == "" }
 
 // long takes as much of a word that is longer than a line as fits.
 func (w *wrapper) long(cur, chunks []string, size int) (line, rest []string, used int) {
-	space := max(w.width-size, 1)
-	if w.width < 1 {
-		space = 1
-	}
+	space := w.width - size
 	if !w.breakLong {
 		if len(cur) == 0 {
 			return append(cur, chunks[0]), chunks[1:], size
@@ -129,7 +129,7 @@ func (w *wrapper) long(cur, chunks []string, size int) (line, rest []string, use
 	}
 	word := chunks[0]
 	end := value.Offset(word, space)
-	if w.hyphens && value.RuneCount(word) > space {
+	if w.hyphens && longer(word, space) {
 		if i := strings.LastIndexByte(word[:end], '-'); i > 0 && strings.Trim(word[:i], "-") != "" {
 			end = i + 1
 		}
@@ -138,5 +138,6 @@ func (w *wrapper) long(cur, chunks []string, size int) (line, rest []string, use
 	if end == len(word) {
 		return cur, chunks[1:], size
 	}
-	return cur, append([]string{word[end:]}, chunks[1:]...), size
+	chunks[0] = word[end:]
+	return cur, chunks, size
 }

@@ -34,6 +34,7 @@ func Parse(text string, limits limit.Limits) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	src.place(toks)
 	p := &parser{src: src, toks: toks, max: limits.Depth}
 	body := p.subparse(nil)
 	if p.err != nil {
@@ -66,7 +67,7 @@ func (p *parser) look() *token {
 	return &p.toks[p.at+1]
 }
 
-func (p *parser) pos(t *token) Pos { return p.src.pos(t.off) }
+func (p *parser) pos(t *token) Pos { return t.pos }
 
 // here is the place of the current token.
 func (p *parser) here() Pos { return p.pos(p.cur()) }

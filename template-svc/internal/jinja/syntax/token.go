@@ -64,6 +64,7 @@ type token struct {
 	text string
 	num  value.Value
 	off  int // byte offset in the source
+	pos  Pos
 }
 
 // describe is the token in messages.
@@ -124,6 +125,24 @@ func normalizeNewlines(s string) string {
 		return s
 	}
 	return strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n")
+}
+
+// place sets the positions of tokens, which are in the order of the source.
+func (s *source) place(toks []token) {
+	line, start, last, col := 0, 0, 0, 1
+	for i := range toks {
+		off := min(toks[i].off, len(s.text))
+		for line+1 < len(s.lines) && s.lines[line+1] <= off {
+			line++
+			start = s.lines[line]
+			last, col = start, 1
+		}
+		if off >= last {
+			col += utf8.RuneCountInString(s.text[last:off])
+			last = off
+		}
+		toks[i].pos = Pos{Line: line + 1, Col: col}
+	}
 }
 
 // pos gives line and column of a byte offset.

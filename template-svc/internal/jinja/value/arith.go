@@ -17,6 +17,10 @@ func Binary(m *limit.Meter, op string, a, b Value) (Value, error) {
 	if a.k == KindUndefined {
 		return Value{}, RaiseUndefined(a)
 	}
+	if a.markup && op == "*" {
+		v, _, err := repeat(m, a, b)
+		return v, err
+	}
 	if b.k == KindUndefined {
 		return Value{}, RaiseUndefined(b)
 	}
@@ -70,10 +74,10 @@ func concat(m *limit.Meter, a, b Value) (Value, error) {
 		}
 		return List(out), nil
 	case a.k == KindStr, a.k == KindList, a.k == KindTuple:
-		name := a.TypeName()
 		if a.markup {
-			name = "str"
+			break
 		}
+		name := a.TypeName()
 		return Value{}, pyerr.Newf(pyerr.Type, `can only concatenate %s (not "%s") to %s`, name, b.TypeName(), name)
 	}
 	return Value{}, unsupported("+", a, b)
@@ -82,6 +86,15 @@ func concat(m *limit.Meter, a, b Value) (Value, error) {
 // repeat is sequence * int either way round; ok is false if neither operand is
 // a sequence.
 func repeat(m *limit.Meter, a, b Value) (Value, bool, error) {
+	if a.markup || b.markup {
+		count := b
+		if b.markup && !a.markup {
+			count = a
+		}
+		if !count.IsInt() {
+			return Value{}, false, pyerr.Newf(pyerr.Type, "'%s' object cannot be interpreted as an integer", count.TypeName())
+		}
+	}
 	if a.k != KindStr && a.k != KindList && a.k != KindTuple {
 		a, b = b, a
 	}
@@ -340,7 +353,7 @@ func floatPower(x, y float64) (Value, error) {
 	if x == 0 && y < 0 {
 		return Value{}, pyerr.New(pyerr.ZeroDivision, "0.0 cannot be raised to a negative power")
 	}
-	f := math.Pow(x, y)
+	f := powFloat(x, y)
 	if math.IsInf(f, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
 		return Value{}, pyerr.New(pyerr.Overflow, "(34, 'Numerical result out of range')")
 	}

@@ -226,6 +226,9 @@ func Contains(m *limit.Meter, item, container Value) (bool, error) {
 		}
 		return strings.Contains(container.AsStr(), item.AsStr()), m.Scan(int(container.n))
 	case KindDict:
+		if err := ChargeKey(m, item); err != nil {
+			return false, err
+		}
 		_, ok, err := container.AsDict().Get(item)
 		return ok, err
 	case KindList, KindTuple:
@@ -234,7 +237,7 @@ func Contains(m *limit.Meter, item, container Value) (bool, error) {
 		return false, nil
 	case KindObject:
 		if c, ok := container.AsObject().(Container); ok {
-			return c.Contains(item)
+			return c.Contains(m, item)
 		}
 	}
 	it, err := container.Iter()

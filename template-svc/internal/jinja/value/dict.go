@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
@@ -41,8 +42,34 @@ type hashKey struct {
 	k Kind
 }
 
+// ChargeKey charges the hashing of v as a dict key, and refuses keys nested too
+// deep; it comes before every look-up of a key that a template made.
+func ChargeKey(m *limit.Meter, v Value) error { return chargeKey(m, v, 0) }
+
+func chargeKey(m *limit.Meter, v Value, depth int) error {
+	switch v.k {
+	case KindStr:
+		return m.Scan(int(v.n))
+	case KindTuple:
+		if depth >= maxDepth {
+			return errDepth()
+		}
+		if err := m.Work(int(v.n)); err != nil {
+			return err
+		}
+		for _, c := range v.Cells() {
+			if err := chargeKey(m, c, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // hash gives the hash key of v: TypeError for lists, dicts and what holds them.
-func hash(v Value) (hashKey, error) {
+func hash(v Value) (hashKey, error) { return hashAt(v, 0) }
+
+func hashAt(v Value, depth int) (hashKey, error) {
 	switch v.k {
 	case KindStr:
 		return hashKey{k: KindStr, s: v.AsStr()}, nil
@@ -60,7 +87,7 @@ func hash(v Value) (hashKey, error) {
 	case KindUndefined, KindNone:
 		return hashKey{k: v.k}, nil
 	case KindTuple:
-		return hashTuple(v)
+		return hashTuple(v, depth+1)
 	case KindObject:
 		if u, ok := v.AsObject().(interface{ Unhashable() bool }); !ok || !u.Unhashable() {
 			return hashKey{k: KindObject, n: uint64(uintptr(v.p))}, nil
@@ -69,10 +96,13 @@ func hash(v Value) (hashKey, error) {
 	return hashKey{}, pyerr.Newf(pyerr.Type, "unhashable type: '%s'", v.TypeName())
 }
 
-func hashTuple(v Value) (hashKey, error) {
+func hashTuple(v Value, depth int) (hashKey, error) {
+	if depth > maxDepth {
+		return hashKey{}, errDepth()
+	}
 	var b strings.Builder
 	for _, c := range v.Cells() {
-		h, err := hash(c)
+		h, err := hashAt(c, depth)
 		if err != nil {
 			return hashKey{}, err
 		}

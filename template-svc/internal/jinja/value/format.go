@@ -70,6 +70,9 @@ func (f *formatter) run(s string, depth int) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if err := f.m.Bytes(len(text)); err != nil {
+			return "", err
+		}
 		out.WriteString(text)
 		s = rest
 	}
@@ -95,6 +98,9 @@ func cutField(s string) (field, rest string, err error) {
 				return s[:i], s[i+1:], nil
 			}
 		}
+	}
+	if name := s[:strings.IndexAny(s+":", ":[")]; len(name) < len(s) && s[len(name)] == ':' {
+		return "", "", pyerr.New(pyerr.Value, "unmatched '{' in format spec")
 	}
 	return "", "", pyerr.New(pyerr.Value, "expected '}' before end of string")
 }
@@ -186,7 +192,7 @@ func (f *formatter) lookup(name string) (Value, error) {
 	if end < 0 {
 		end = len(name)
 	}
-	v, err := f.first(name[:end])
+	v, err := f.first(name[:end], name == "")
 	for rest := name[end:]; rest != "" && err == nil; {
 		if rest[0] == '.' {
 			part := rest[1:]
@@ -219,8 +225,10 @@ func (f *formatter) lookup(name string) (Value, error) {
 	return v, err
 }
 
-func (f *formatter) first(name string) (Value, error) {
-	if name == "" {
+// first gives the argument that a field starts from; auto means that the field
+// has no name at all.
+func (f *formatter) first(name string, auto bool) (Value, error) {
+	if auto {
 		if f.manual {
 			return Value{}, pyerr.New(pyerr.Value,
 				"cannot switch from manual field specification to automatic field numbering")

@@ -1,6 +1,9 @@
 package value
 
-import "github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
+import (
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
+)
 
 // Object is a value the language knows only by what it can do: functions,
 // macros, loops, namespaces, ranges, dict views, generators. What it can do is
@@ -26,7 +29,9 @@ type Reversible interface{ Reversed() Iterator }
 type Printable interface{ AppendRepr(p *Printer) error }
 
 // Container objects answer "in" without iteration.
-type Container interface{ Contains(v Value) (bool, error) }
+type Container interface {
+	Contains(m *limit.Meter, v Value) (bool, error)
+}
 
 // Indexed objects answer x[key]; ok is false if the key is absent.
 type Indexed interface {

@@ -38,6 +38,9 @@ func Printf(m *limit.Meter, format, args Value) (Value, error) {
 		switch args.k {
 		case KindDict, KindList, KindUndefined:
 			p.mapping, p.isMap = args, true
+		case KindObject:
+			_, p.isMap = args.AsObject().(Indexed)
+			p.mapping = args
 		}
 	}
 	if err := p.run(); err != nil {
@@ -110,8 +113,9 @@ func (p *printf) key() error {
 	switch p.mapping.k {
 	case KindUndefined:
 		return RaiseUndefined(p.mapping)
-	case KindList:
-		return pyerr.New(pyerr.Type, "list indices must be integers or slices, not str")
+	case KindDict:
+	default:
+		return pyerr.Newf(pyerr.Type, "%s indices must be integers or slices, not str", p.mapping.TypeName())
 	}
 	v, ok := p.mapping.AsDict().GetStr(name)
 	if !ok {
@@ -123,6 +127,10 @@ func (p *printf) key() error {
 
 func (p *printf) directive() error {
 	d := directive{prec: -1}
+	if strings.HasPrefix(p.format[p.at:], "%") {
+		p.at++
+		return p.write("%")
+	}
 	if strings.HasPrefix(p.format[p.at:], "(") {
 		if err := p.key(); err != nil {
 			return err
@@ -165,9 +173,6 @@ func (p *printf) directive() error {
 	var n int
 	d.code, n = utf8.DecodeRuneInString(p.format[p.at:])
 	p.at += n
-	if d.code == '%' {
-		return p.write("%")
-	}
 	return p.convert(d)
 }
 
@@ -183,7 +188,7 @@ func (p *printf) size() (int, error) {
 			return 0, pyerr.New(pyerr.Type, "* wants int")
 		}
 		if v.k == KindBig || v.AsInt() > 1<<31-1 || v.AsInt() < -(1<<31-1) {
-			return 0, pyerr.New(pyerr.Overflow, "Python int too large to convert to C int")
+			return 0, pyerr.New(pyerr.Overflow, "Python int too large to convert to C ssize_t")
 		}
 		n := int(v.AsInt())
 		return n, p.m.Pad(int64(max(n, -n)))
@@ -202,6 +207,9 @@ func (p *printf) convert(d directive) error {
 	switch d.code {
 	case 's', 'r', 'a', 'd', 'i', 'u', 'o', 'x', 'X', 'e', 'E', 'f', 'F', 'g', 'G', 'c':
 	default:
+		if _, err := p.arg(); err != nil {
+			return err
+		}
 		at := utf8.RuneCountInString(p.format[:p.at]) - 1
 		shown := string(d.code)
 		if d.code < 31 || d.code > 0x7f {
@@ -213,6 +221,11 @@ func (p *printf) convert(d directive) error {
 	if err != nil {
 		return err
 	}
+	if p.markup {
+		if v, err = p.unwrap(d, v); err != nil {
+			return err
+		}
+	}
 	switch d.code {
 	case 's', 'r', 'a':
 		return p.text(d, v)
@@ -222,6 +235,34 @@ func (p *printf) convert(d directive) error {
 		return p.integer(d, v)
 	}
 	return p.float(d, v)
+}
+
+// unwrap gives the number that a conversion of Markup sees: markupsafe hands
+// over helpers that know int() and float() but are no numbers.
+func (p *printf) unwrap(d directive, v Value) (Value, error) {
+	switch d.code {
+	case 's', 'r', 'a':
+		return v, nil
+	case 'c':
+		return v, pyerr.New(pyerr.Type, "%c requires int or char")
+	case 'o', 'x', 'X':
+		return v, pyerr.Newf(pyerr.Type, "%%%c format: an integer is required, not _MarkupEscapeHelper", d.code)
+	}
+	if v.k != KindStr {
+		return v, nil
+	}
+	if d.code == 'd' || d.code == 'i' || d.code == 'u' {
+		i, ok, err := ParseInt(v.AsStr(), 10)
+		if !ok && err == nil {
+			err = pyerr.New(pyerr.Value, "invalid literal for int() with base 10: "+ReprString(v.AsStr()))
+		}
+		return i, err
+	}
+	f, ok := ParseFloat(v.AsStr())
+	if !ok {
+		return v, pyerr.New(pyerr.Value, "could not convert string to float: "+ReprString(v.AsStr()))
+	}
+	return Float(f), nil
 }
 
 func (p *printf) text(d directive, v Value) error {

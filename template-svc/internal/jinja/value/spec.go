@@ -93,6 +93,9 @@ func (s spec) finish(text string) (spec, error) {
 		(s.group == ',' || !strings.ContainsRune("boxX", s.code)) {
 		return s, pyerr.Newf(pyerr.Value, "Cannot specify '%c' with '%c'.", s.group, s.code)
 	}
+	if s.group != 0 && s.code == 0 && s.typeName == "str" {
+		return s, pyerr.Newf(pyerr.Value, "Cannot specify '%c' with 's'.", s.group)
+	}
 	return s, nil
 }
 
@@ -169,8 +172,6 @@ func (s *spec) text(v string) (string, error) {
 		return "", pyerr.New(pyerr.Value, "Alternate form (#) not allowed in string format specifier")
 	case s.align == '=':
 		return "", pyerr.New(pyerr.Value, "'=' alignment not allowed in string format specifier")
-	case s.group != 0:
-		return "", pyerr.Newf(pyerr.Value, "Cannot specify '%c' with 's'.", s.group)
 	}
 	if s.prec >= 0 {
 		v = v[:Offset(v, s.prec)]
@@ -263,7 +264,10 @@ func (s *spec) char(v Value) (string, error) {
 	if s.alt {
 		return "", pyerr.New(pyerr.Value, "Alternate form (#) not allowed with integer format specifier 'c'")
 	}
-	if v.k == KindBig || v.AsInt() < 0 || v.AsInt() > utf8.MaxRune {
+	if v.k == KindBig {
+		return "", pyerr.New(pyerr.Overflow, "Python int too large to convert to C long")
+	}
+	if v.AsInt() < 0 || v.AsInt() > utf8.MaxRune {
 		return "", pyerr.New(pyerr.Overflow, "%c arg not in range(0x110000)")
 	}
 	return s.pad("", string(rune(v.AsInt())), '<'), nil

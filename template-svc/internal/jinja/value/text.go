@@ -176,6 +176,28 @@ func SplitLines(s string, keepEnds bool) []string {
 	return out
 }
 
+// CountLines gives an upper bound of the parts of SplitLines.
+func CountLines(s string) int {
+	n := 1
+	for i := range len(s) {
+		if c := s[i]; c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c >= 0x80 && lineEnd(s[i:]) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// CountSpaces gives an upper bound of the parts of SplitSpace, less one.
+func CountSpaces(s string) int {
+	n := 0
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == 0xc2 || c >= 0xe1 && c <= 0xe3 {
+			n++
+		}
+	}
+	return n
+}
+
 // Offset is the byte offset of code point i of s, len(s) if i is beyond.
 func Offset(s string, i int) int {
 	if i >= len(s) {
