@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -61,9 +62,18 @@ func (c *call) next(ctx context.Context) error {
 	return first(ctx, c)
 }
 
+// counted is 1 for calls that do somebody's work, 0 for health checks.
+func counted(method string) int64 {
+	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+		return 0
+	}
+	return 1
+}
+
 func (k *core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
-	k.running.Add(1)
-	defer k.running.Add(-1)
+	n := counted(info.FullMethod)
+	k.running.Add(n)
+	defer k.running.Add(-n)
 	var resp any
 	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
 		var err error
@@ -75,8 +85,9 @@ func (k *core) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 }
 
 func (k *core) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-	k.running.Add(1)
-	defer k.running.Add(-1)
+	n := counted(info.FullMethod)
+	k.running.Add(n)
+	defer k.running.Add(-n)
 	outer := ss.Context()
 	c := call{method: info.FullMethod, steps: k.steps, run: func(ctx context.Context) error {
 		if ctx != outer {

@@ -21,6 +21,7 @@ type healthPublisher struct {
 	log   *slog.Logger
 	ready func(context.Context) error
 	srv   *health.Server
+	over  chan struct{} // closed by stop
 
 	mu      sync.Mutex // guards the fields below: start and stop may meet
 	cancel  context.CancelFunc
@@ -29,12 +30,48 @@ type healthPublisher struct {
 }
 
 func newHealthPublisher(every time.Duration, log *slog.Logger) *healthPublisher {
-	h := &healthPublisher{every: every, log: log, srv: health.NewServer()}
+	h := &healthPublisher{every: every, log: log, srv: health.NewServer(), over: make(chan struct{})}
 	h.srv.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
 
-func (h *healthPublisher) register(r grpc.ServiceRegistrar) { healthv1.RegisterHealthServer(r, h.srv) }
+func (h *healthPublisher) register(r grpc.ServiceRegistrar) {
+	healthv1.RegisterHealthServer(r, healthService{h.srv, h.over})
+}
+
+// healthService ends its watches when the server stops. Every client with health checking holds one for as long as it is
+// connected; a graceful stop would wait for them until its time is over.
+type healthService struct {
+	*health.Server
+	over <-chan struct{}
+}
+
+// Watch is health.Server's until the server stops.
+func (s healthService) Watch(in *healthv1.HealthCheckRequest, ss healthv1.Health_WatchServer) error {
+	ctx, cancel := context.WithCancel(ss.Context())
+	defer cancel()
+	go func() { // ends with the call
+		select {
+		case <-s.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := s.Server.Watch(in, watchStream{ss, ctx})
+	select {
+	case <-s.over:
+		return fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server is stopping")
+	default:
+		return err
+	}
+}
+
+type watchStream struct {
+	healthv1.Health_WatchServer
+	ctx context.Context //nolint:containedctx // the stream hands out its context
+}
+
+func (s watchStream) Context() context.Context { return s.ctx }
 
 // start polls once before it returns, so that a ready server is never seen as unready, and goes on in a goroutine that
 // stop ends.
@@ -97,8 +134,12 @@ func (h *healthPublisher) poll(ctx context.Context, services []string, last *str
 func (h *healthPublisher) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.stopped {
+		return
+	}
 	h.stopped = true
 	h.srv.Shutdown()
+	close(h.over)
 	if h.cancel != nil {
 		h.cancel()
 		<-h.done
