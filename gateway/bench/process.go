@@ -79,6 +79,12 @@ func Serve() {
 		if in.Text() == "gc" {
 			runtime.GC()
 			debug.FreeOSMemory()
+			if path := os.Getenv(profileVariable); path != "" && role == "gateway" {
+				if f, err := os.Create(path + ".heap"); err == nil {
+					_ = pprof.WriteHeapProfile(f)
+					_ = f.Close()
+				}
+			}
 		}
 		var u syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

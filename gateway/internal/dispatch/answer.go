@@ -36,7 +36,7 @@ type Answer struct {
 	// Attempts is how many workers were asked.
 	Attempts int
 
-	job       *Job
+	want      want
 	header    []wire.Field
 	length    int64
 	resp      *wire.Response
@@ -54,9 +54,9 @@ func (d *Dispatcher) attempt(ctx context.Context, j *Job, l *Lease, n int) (*Ans
 		d.lost(ctx, l, 0)
 		return nil, failed(err)
 	}
-	a := &Answer{Status: resp.Status(), Lease: l, Attempts: n, job: j, resp: resp, ctx: ctx, length: resp.Length()}
+	a := &Answer{Status: resp.Status(), Lease: l, Attempts: n, want: j.want(), resp: resp, ctx: ctx, length: resp.Length()}
 	a.readHeader()
-	if j.Stream && a.Status < 300 && strings.HasPrefix(a.ContentType, "text/event-stream") && !a.encoded() {
+	if a.want.stream && a.Status < 300 && strings.HasPrefix(a.ContentType, "text/event-stream") && !a.encoded() {
 		return d.openStream(ctx, a)
 	}
 	return d.openPlain(ctx, a)
@@ -116,7 +116,7 @@ func (d *Dispatcher) openPlain(ctx context.Context, a *Answer) (*Answer, error) 
 		a.Lease.Settle(Result{Outcome: outcomeOf(a.Status), Status: a.Status})
 		return a, nil
 	}
-	if a.job.Generates && a.Status < 300 && !a.encoded() {
+	if a.want.generates && a.Status < 300 && !a.encoded() {
 		a.Usage, a.HasUsage = openai.FindUsage(a.Body)
 	}
 	return a, nil
@@ -156,7 +156,7 @@ func (a *Answer) judge() error {
 	if strings.HasPrefix(a.ContentType, "text/html") {
 		return fault.New(faultv1.Reason_REASON_WORKER_FAILED, "The worker answered with something that is no API reply.")
 	}
-	if a.job.Generates && a.Status < 300 && !a.encoded() && openai.MayAbort(a.Body) {
+	if a.want.generates && a.Status < 300 && !a.encoded() && openai.MayAbort(a.Body) {
 		if c, ok := openai.ReadChunk(a.Body); ok && c.Aborted {
 			return fault.New(faultv1.Reason_REASON_WORKER_FAILED, "The worker aborted the request.")
 		}
@@ -170,16 +170,21 @@ func (a *Answer) Rest(p []byte) (int, error) { return a.resp.Read(p) }
 // OK tells whether the worker accepted the request.
 func (a *Answer) OK() bool { return a.Status < 400 }
 
-// Header is the lines for the client: the worker's that may pass, and kvmesh's own.
+// Header is the lines for the client: the worker's that may pass, and kvmesh's own. It is asked for once.
 func (a *Answer) Header() []wire.Field {
 	r := a.Lease.Route
-	h := append(a.header,
+	h := a.header
+	a.header = nil
+	if a.Stream != nil {
+		a.Stream.resp.DropHeader()
+	}
+	h = append(h,
 		wire.Field{Name: "X-Kvmesh-Worker", Value: r.GetTarget().GetWorkerId()},
 		wire.Field{Name: "X-Kvmesh-Rank", Value: strconv.FormatUint(uint64(r.GetTarget().GetRank()), 10)},
 		wire.Field{Name: "X-Kvmesh-Policy", Value: r.GetPolicy()},
 		wire.Field{Name: "X-Kvmesh-Certainty", Value: certaintyWord(r.GetCertainty())},
 		wire.Field{Name: "X-Kvmesh-Predicted-Hit-Tokens", Value: strconv.FormatUint(uint64(r.GetPredictedHitTokens()), 10)})
-	if a.HasUsage && a.Usage.HasCached && a.job.single() {
+	if a.HasUsage && a.Usage.HasCached && a.want.single {
 		h = append(h, wire.Field{Name: CachedHeader, Value: strconv.FormatInt(a.Usage.CachedTokens, 10)})
 	}
 	return h
@@ -188,8 +193,26 @@ func (a *Answer) Header() []wire.Field {
 // CachedHeader carries the worker's own count of cached prompt tokens: a header of plain answers, a trailer of streams.
 const CachedHeader = "X-Kvmesh-Cached-Tokens"
 
-// single tells whether the worker's cached_tokens means something: one prompt, one sequence.
-func (j *Job) single() bool { return j.Query != nil && j.Query.N == 1 }
+// want is what an answer must know of its job. The job itself, and with it the client's body, is let go when the answer
+// is there: a stream may stay open for minutes.
+type want struct {
+	stream, hideUsage, generates bool
+	// single tells that the worker's cached_tokens means something: one prompt, one sequence.
+	single bool
+	n      int
+	tokens uint32
+	reason string
+}
+
+func (j *Job) want() want {
+	w := want{
+		stream: j.Stream, hideUsage: j.HideUsage, generates: j.Generates, n: 1, tokens: j.Prompt.Tokens, reason: j.Prompt.Reason,
+	}
+	if j.Query != nil {
+		w.n, w.single = j.Query.N, j.Query.N == 1
+	}
+	return w
+}
 
 // Accepts tells whether the client can take the answer's content coding.
 func (a *Answer) Accepts(acceptEncoding string) bool {
@@ -240,7 +263,7 @@ func (a *Answer) result(err error) Result {
 	}
 	if a.HasUsage {
 		r.PromptTokens, r.OutputTokens = a.Usage.PromptTokens, a.Usage.OutputTokens
-		r.CachedTokens, r.HasCached = a.Usage.CachedTokens, a.Usage.HasCached && a.job.single()
+		r.CachedTokens, r.HasCached = a.Usage.CachedTokens, a.Usage.HasCached && a.want.single
 	}
 	if err != nil && r.Outcome != schedulerv1.Outcome_OUTCOME_FAILED {
 		r.Outcome = endedOutcome
@@ -256,8 +279,8 @@ func (a *Answer) Counts() flight.Counts {
 	r := a.Lease.Route
 	c := flight.Counts{
 		Worker: r.GetTarget().GetWorkerId(), Rank: r.GetTarget().GetRank(), Policy: r.GetPolicy(),
-		Certainty: certaintyWord(r.GetCertainty()), CertaintyReason: a.job.Prompt.Reason, Attempts: a.Attempts,
-		PromptTokens: int64(a.job.Prompt.Tokens), PredictedTokens: int64(r.GetPredictedHitTokens()), TTFT: a.Lease.TTFT(),
+		Certainty: certaintyWord(r.GetCertainty()), CertaintyReason: a.want.reason, Attempts: a.Attempts,
+		PromptTokens: int64(a.want.tokens), PredictedTokens: int64(r.GetPredictedHitTokens()), TTFT: a.Lease.TTFT(),
 	}
 	if a.HasUsage {
 		c.OutputTokens = a.Usage.OutputTokens

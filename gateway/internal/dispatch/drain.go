@@ -9,7 +9,7 @@ import (
 )
 
 // streamBytes is the first size of a stream's buffer: several events of a token each fit, and an idle stream holds it.
-const streamBytes = 2048
+const streamBytes = 1024
 
 // burstBytes is how far a buffer grows for streams that come faster than they are read.
 const burstBytes = 32 << 10

@@ -20,7 +20,7 @@ import (
 // reaches the client. It is used by one goroutine.
 type Stream struct {
 	resp *wire.Response
-	job  *Job
+	want want
 	ctx  context.Context
 	idle time.Duration
 
@@ -52,17 +52,16 @@ type Stream struct {
 // openStream reads up to the first data event: an error there is the attempt's failure, not the client's stream.
 func (d *Dispatcher) openStream(ctx context.Context, a *Answer) (*Answer, error) {
 	s := &Stream{
-		resp: a.resp, job: a.job, ctx: ctx, idle: d.cfg.StreamIdle, pool: &d.buffers, limit: d.cfg.MaxEventBytes,
+		resp: a.resp, want: a.want, ctx: ctx, idle: d.cfg.StreamIdle, pool: &d.buffers, limit: d.cfg.MaxEventBytes,
 		splitter: sse.NewSplitter(),
 	}
 	s.lent = s.pool.get()
 	s.buf = *s.lent
 	a.Stream, a.resp = s, nil
 	for s.data == 0 && !s.done {
+		kept := s.first
 		batch, err := s.Next()
-		if err == nil || errors.Is(err, io.EOF) {
-			s.first = append(s.first, batch...)
-		}
+		s.first = append(kept, batch...)
 		if err != nil && s.data == 0 {
 			s.close(d)
 			d.lost(ctx, a.Lease, a.Status)
@@ -102,7 +101,7 @@ func (s *Stream) First() []byte { return s.first }
 // [DONE], or after the end of an API that has none. Faults: STREAM_BROKEN, DEADLINE_EXCEEDED, CANCELLED. Events may come
 // together with an error.
 func (s *Stream) Next() ([]byte, error) {
-	s.first = s.first[:0]
+	s.first = nil
 	for {
 		if s.done {
 			return nil, io.EOF
@@ -163,10 +162,10 @@ func (s *Stream) read() error {
 // end judges a clean end of the body without [DONE].
 func (s *Stream) end() error {
 	s.done = true
-	if s.named || !s.job.Generates {
+	if s.named || !s.want.generates {
 		return io.EOF
 	}
-	if s.finished >= s.job.Query.N && s.data > 0 {
+	if s.finished >= s.want.n && s.data > 0 {
 		return errUnmarked
 	}
 	s.failed = true
@@ -277,7 +276,7 @@ func (s *Stream) read1(e sse.Event) (show bool, err error) {
 		return false, fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "The worker aborted the request.")
 	}
 	s.finished += c.Finished
-	if s.job.HideUsage && c.UsageOnly() {
+	if s.want.hideUsage && c.UsageOnly() {
 		s.events--
 		return false, nil
 	}
@@ -286,7 +285,7 @@ func (s *Stream) read1(e sse.Event) (show bool, err error) {
 
 // Cached is the worker's own count of cached prompt tokens, where it means something.
 func (s *Stream) Cached() (int64, bool) {
-	return s.usage.CachedTokens, s.hasUsage && s.usage.HasCached && s.job.single()
+	return s.usage.CachedTokens, s.hasUsage && s.usage.HasCached && s.want.single
 }
 
 // Usage is the worker's usage, once it came.

@@ -31,6 +31,10 @@ type Call struct {
 	PathModel string
 	// Writer is the edge's own, when the edge is in this process; nil for gRPC callers.
 	Writer reply.Writer
+	// Context is the request's own: it outlives the frames of the edge. Set together with Later.
+	Context context.Context
+	// Later takes the rest of the call, to be run when the edge's own frames have returned; nil where there is no edge.
+	Later func(rest func() error)
 	// Anthropic tells that errors must also fit Anthropic's object.
 	Anthropic bool
 }

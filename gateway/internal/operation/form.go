@@ -10,6 +10,7 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
+	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
 	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
 	"github.com/kvmesh/kvmesh/gateway/internal/prompt"
 )
@@ -18,16 +19,16 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // form is an operation whose request is a multipart form. Its bytes go on as they are, but for a model alias.
 func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) error {
-	return s.serve(st, name, func(t *task) error {
+	return s.serve(st, name, func(t *task) (*dispatch.Answer, error) {
 		raw := q.GetForm()
 		t.in.Record.BytesIn = len(raw)
 		field, err := formField(raw, q.GetContentType(), "model")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		stream, err := formField(raw, q.GetContentType(), "stream")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		model := q.GetModel()
 		if model == "" {
@@ -35,13 +36,11 @@ func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) e
 		}
 		m, err := s.model(t, model)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		leave, err := s.enter(t, m)
-		if err != nil {
-			return err
+		if err := s.enter(t, m); err != nil {
+			return nil, err
 		}
-		defer leave()
 		p := &prompt.Prompt{
 			Tokens: 1, Certainty: schedulerv1.Certainty_CERTAINTY_FALLBACK, Reason: prompt.ReasonOperation,
 		}
@@ -53,7 +52,7 @@ func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) e
 		}
 		j.Stream = string(stream.Text(raw)) == "true" || string(stream.Text(raw)) == "True"
 		t.in.Record.Stream = j.Stream
-		return s.send(t, kind{}, j)
+		return s.open(t, kind{}, j)
 	})
 }
 

@@ -22,11 +22,10 @@ type beating struct {
 // comment is the line that keeps a connection in use; clients skip it by the SSE rules.
 const comment = ": keep-alive\n\n"
 
-// keepalive starts the beat of a stream where it is configured. The returned function ends it and waits for its
-// goroutine.
-func (s *Service) keepalive(t *task, stream bool) (stop func()) {
+// keepalive starts the beat of a stream where it is configured. The task's end stops it and waits for its goroutine.
+func (s *Service) keepalive(t *task, stream bool) {
 	if s.cfg.Keepalive <= 0 || !stream {
-		return func() {}
+		return
 	}
 	b := &beating{w: t.w}
 	t.w = b
@@ -46,10 +45,10 @@ func (s *Service) keepalive(t *task, stream bool) (stop func()) {
 			}
 		}
 	})
-	return func() {
+	t.ends = append(t.ends, func() {
 		close(quit)
 		wg.Wait()
-	}
+	})
 }
 
 // beat sends a comment if nothing went out since the last one; the first one takes the head along.

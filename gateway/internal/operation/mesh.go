@@ -9,13 +9,11 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
-	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
+	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
 	"github.com/kvmesh/kvmesh/gateway/internal/openai"
 	"github.com/kvmesh/kvmesh/gateway/internal/prompt"
 	"github.com/kvmesh/kvmesh/gateway/internal/reply"
 )
-
-func modelNone() fleet.Model { return fleet.Model{} }
 
 func noPrompt() *prompt.Prompt {
 	return &prompt.Prompt{Certainty: schedulerv1.Certainty_CERTAINTY_FALLBACK, Reason: prompt.ReasonOperation}
@@ -23,32 +21,32 @@ func noPrompt() *prompt.Prompt {
 
 // GetReceipt shows why a request went where it went.
 func (s *Service) GetReceipt(q *gatewayv1.GetReceiptRequest, st gatewayv1.MeshService_GetReceiptServer) error {
-	return s.serve(st, "get_receipt", func(t *task) error {
+	return s.serve(st, "get_receipt", func(t *task) (*dispatch.Answer, error) {
 		resp, err := s.deps.Scheduler.GetReceipt(t.ctx, &schedulerv1.GetReceiptRequest{RequestId: q.GetRequestId()})
 		if err != nil {
-			return fault.From(err)
+			return nil, fault.From(err)
 		}
-		return document(t, resp)
+		return nil, document(t, resp)
 	})
 }
 
 // ListWorkers shows the fleet.
 func (s *Service) ListWorkers(_ *gatewayv1.ListWorkersRequest, st gatewayv1.MeshService_ListWorkersServer) error {
-	return s.serve(st, "list_workers", func(t *task) error {
+	return s.serve(st, "list_workers", func(t *task) (*dispatch.Answer, error) {
 		resp, err := s.deps.Scheduler.ListWorkers(t.ctx, &schedulerv1.ListWorkersRequest{})
 		if err != nil {
-			return fault.From(err)
+			return nil, fault.From(err)
 		}
-		return document(t, resp)
+		return nil, document(t, resp)
 	})
 }
 
 // Explain tells where a chat or a completion would go.
 func (s *Service) Explain(q *gatewayv1.JSONRequest, st gatewayv1.MeshService_ExplainServer) error {
-	return s.serve(st, "explain", func(t *task) error {
+	return s.serve(st, "explain", func(t *task) (*dispatch.Answer, error) {
 		raw, err := openai.JSON(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		k := kind{path: chatPath, shape: openai.ShapeChat, generates: true}
 		if openai.HasMember(raw, "prompt") {
@@ -56,27 +54,27 @@ func (s *Service) Explain(q *gatewayv1.JSONRequest, st gatewayv1.MeshService_Exp
 		}
 		r, err := openai.Scan(k.shape, raw, s.cfg.MaxDepth)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if r.Prompts() > 1 {
-			return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "'prompt' must be one prompt here.").WithParam("prompt")
+			return nil, fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "'prompt' must be one prompt here.").WithParam("prompt")
 		}
 		if r.Prompt.Many {
 			r = r.Single(0)
 		}
 		m, err := s.model(t, r.Model)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		j, err := s.job(t, k, r, m, -1)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		resp, err := s.deps.Scheduler.ExplainRoute(t.ctx, &schedulerv1.ExplainRouteRequest{Request: j.RouteRequest()})
 		if err != nil {
-			return fault.From(err)
+			return nil, fault.From(err)
 		}
-		return document(t, resp)
+		return nil, document(t, resp)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
+	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
 	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
 	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
 	"github.com/kvmesh/kvmesh/gateway/internal/openai"
@@ -16,10 +17,10 @@ import (
 
 // ListModels is the fleet's list, adapters after their base models, aliases at the end.
 func (s *Service) ListModels(_ *gatewayv1.ListModelsRequest, st gatewayv1.OpenAIService_ListModelsServer) error {
-	return s.serve(st, "list_models", func(t *task) error {
+	return s.serve(st, "list_models", func(t *task) (*dispatch.Answer, error) {
 		v, err := s.deps.Fleet.Fresh(t.ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		body := []byte(`{"object":"list","data":[`)
 		n := 0
@@ -42,26 +43,26 @@ func (s *Service) ListModels(_ *gatewayv1.ListModelsRequest, st gatewayv1.OpenAI
 		for _, name := range s.deps.Fleet.AliasNames() {
 			add(s.aliasEntry(t, v, name))
 		}
-		return reply.OK(t.w, append(body, "]}"...))
+		return nil, reply.OK(t.w, append(body, "]}"...))
 	})
 }
 
 // GetModel is one entry.
 func (s *Service) GetModel(q *gatewayv1.GetModelRequest, st gatewayv1.OpenAIService_GetModelServer) error {
-	return s.serve(st, "get_model", func(t *task) error {
+	return s.serve(st, "get_model", func(t *task) (*dispatch.Answer, error) {
 		v, err := s.deps.Fleet.Fresh(t.ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		entry := s.aliasEntry(t, v, q.GetModel())
 		if m := v.Find(q.GetModel()); m != nil && t.in.Caller.MayUse(m.GetId()) == nil {
 			entry = entryOf(m)
 		}
 		if entry == nil {
-			return fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", q.GetModel()).
+			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", q.GetModel()).
 				WithParam("model")
 		}
-		return reply.OK(t.w, entry)
+		return nil, reply.OK(t.w, entry)
 	})
 }
 

@@ -3,6 +3,7 @@ package operation
 import (
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
 
+	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
 	"github.com/kvmesh/kvmesh/gateway/internal/openai"
 )
 
@@ -14,10 +15,10 @@ const (
 
 // ChatCompletions answers one conversation.
 func (s *Service) ChatCompletions(q *gatewayv1.ChatCompletionsRequest, st gatewayv1.OpenAIService_ChatCompletionsServer) error {
-	return s.serve(st, "chat_completions", func(t *task) error {
+	return s.serve(st, "chat_completions", func(t *task) (*dispatch.Answer, error) {
 		raw, err := openai.ChatJSON(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.forward(t, kind{path: chatPath, shape: openai.ShapeChat, generates: true}, raw)
 	})
@@ -30,10 +31,10 @@ func (s *Service) ChatCompletionsBatch(q *gatewayv1.JSONRequest, st gatewayv1.Op
 
 // Completions continues one or many prompts.
 func (s *Service) Completions(q *gatewayv1.CompletionsRequest, st gatewayv1.OpenAIService_CompletionsServer) error {
-	return s.serve(st, "completions", func(t *task) error {
+	return s.serve(st, "completions", func(t *task) (*dispatch.Answer, error) {
 		raw, err := openai.CompletionJSON(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.forward(t, kind{path: completionPath, shape: openai.ShapeCompletion, generates: true}, raw)
 	})
@@ -41,10 +42,10 @@ func (s *Service) Completions(q *gatewayv1.CompletionsRequest, st gatewayv1.Open
 
 // Embeddings turns inputs into vectors.
 func (s *Service) Embeddings(q *gatewayv1.EmbeddingsRequest, st gatewayv1.OpenAIService_EmbeddingsServer) error {
-	return s.serve(st, "embeddings", func(t *task) error {
+	return s.serve(st, "embeddings", func(t *task) (*dispatch.Answer, error) {
 		raw, err := openai.EmbeddingsJSON(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.forward(t, kind{path: "/v1/embeddings"}, raw)
 	})
@@ -97,10 +98,10 @@ func (s *Service) CountMessageTokens(q *gatewayv1.JSONRequest, st gatewayv1.Open
 
 // json is an operation whose request has no typed members of its own.
 func (s *Service) json(st stream, name string, k kind, q *gatewayv1.JSONRequest) error {
-	return s.serve(st, name, func(t *task) error {
+	return s.serve(st, name, func(t *task) (*dispatch.Answer, error) {
 		raw, err := openai.JSON(q)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		return s.forward(t, k, raw)
 	})

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
+	"runtime/debug"
 	"time"
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
@@ -88,44 +90,88 @@ type task struct {
 	ctx context.Context
 	in  *inbound.Call
 	w   reply.Writer
+	// ends are run, last one first, when the call is over.
+	ends []func()
 }
 
-// serve is the frame of every operation: who calls, until when, and what becomes of a panic.
-func (s *Service) serve(st stream, name string, run func(t *task) error) (err error) {
+// end runs what was put off.
+func (t *task) end() {
+	for i := len(t.ends) - 1; i >= 0; i-- {
+		t.ends[i]()
+	}
+	t.ends = nil
+}
+
+// serve is the frame of every operation: who calls, until when, and what becomes of a panic. run returns the answer that
+// is to be relayed, or nil when it has answered itself.
+//
+// Behind this process's own REST edge the relay runs after grpc-gateway's frames have returned: an open stream then
+// needs half the stack, and neither the request's message nor its body is kept for it.
+func (s *Service) serve(st stream, name string, run func(t *task) (*dispatch.Answer, error)) (err error) {
 	t := &task{ctx: st.Context(), in: inbound.From(st.Context())}
 	if t.in != nil {
-		t.w = t.in.Writer
+		t.ctx, t.w = t.in.Context, t.in.Writer
 	} else {
 		t.in, t.w = s.direct(t.ctx), reply.Over(st)
 		s.deps.Telemetry.Begin()
 		defer func() { s.finish(t, err) }()
 	}
-	rec := t.in.Record
-	rec.Operation = name
-	defer func() {
-		if p := recover(); p != nil {
-			s.deps.Log.Error("panic in an operation", "operation", name, "panic", p, "request_id", rec.ID)
-			err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", name)
-		}
-	}()
+	t.in.Record.Operation = name
+	a, err := s.begin(t, run)
+	if err != nil || a == nil {
+		t.end()
+		return err
+	}
+	if t.in.Later == nil {
+		return s.complete(t, a)
+	}
+	t.in.Later(func() error { return s.complete(t, a) })
+	return nil
+}
+
+// begin runs an operation up to its answer.
+func (s *Service) begin(t *task, run func(t *task) (*dispatch.Answer, error)) (a *dispatch.Answer, err error) {
+	defer s.recovered(t, &err)
 	if t.in.Caller == nil {
 		if err := s.authenticate(t.in); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	limit, err := t.in.Timeout()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d := s.cfg.RequestTimeout; d > 0 && (limit == 0 || d < limit) {
 		limit = d
 	}
 	if limit > 0 {
 		ctx, cancel := context.WithTimeout(t.ctx, limit)
-		defer cancel()
+		t.ends = append(t.ends, cancel)
 		t.ctx = ctx
 	}
 	return run(t)
+}
+
+// complete relays an answer and ends the task.
+func (s *Service) complete(t *task, a *dispatch.Answer) (err error) {
+	defer t.end()
+	defer s.recovered(t, &err)
+	return s.relay(t, a)
+}
+
+// recovered turns a panic into a fault. net/http's own way to cut a connection passes.
+func (s *Service) recovered(t *task, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	rec := t.in.Record
+	s.deps.Log.Error("panic in an operation", "operation", rec.Operation, "panic", p, "request_id", rec.ID,
+		"stack", string(debug.Stack()))
+	*err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", rec.Operation)
 }
 
 // direct is the frame of a gRPC caller's request.
@@ -172,12 +218,15 @@ func (s *Service) model(t *task, name string) (fleet.Model, error) {
 	return m, t.in.Caller.MayUse(m.ID)
 }
 
-// enter waits for a place.
-func (s *Service) enter(t *task, m fleet.Model) (leave func(), err error) {
+// enter waits for a place; the task's end gives it back.
+func (s *Service) enter(t *task, m fleet.Model) error {
 	start := time.Now()
-	leave, err = s.deps.Queue.Enter(t.ctx, m.Base, m.ReadyWorkers)
+	leave, err := s.deps.Queue.Enter(t.ctx, m.Base, m.ReadyWorkers)
 	t.in.Record.Queued = time.Since(start)
-	return leave, err
+	if err == nil {
+		t.ends = append(t.ends, leave)
+	}
+	return err
 }
 
 // kind is what differs between operations that bring a JSON body to a worker.
@@ -188,30 +237,27 @@ type kind struct {
 	stores    bool // answers have an id that later calls name
 }
 
-// forward is the life of an operation with one prompt, or none.
-func (s *Service) forward(t *task, k kind, raw []byte) error {
+// forward brings an operation with one prompt, or none, to an answer. Requests with many prompts are answered here.
+func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error) {
 	q, err := openai.Scan(k.shape, raw, s.cfg.MaxDepth)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t.in.Record.Stream, t.in.Record.BytesIn = q.Stream, len(raw)
 	m, err := s.model(t, q.Model)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.cfg.MaxChoices > 0 && q.N*q.Prompts() > s.cfg.MaxChoices {
-		return fault.New(faultv1.Reason_REASON_INVALID_REQUEST,
+		return nil, fault.New(faultv1.Reason_REASON_INVALID_REQUEST,
 			"prompts times 'n' must be at most %d.", s.cfg.MaxChoices).WithParam("n")
 	}
-	stop := s.keepalive(t, q.Stream)
-	defer stop()
-	leave, err := s.enter(t, m)
-	if err != nil {
-		return err
+	s.keepalive(t, q.Stream)
+	if err := s.enter(t, m); err != nil {
+		return nil, err
 	}
-	defer leave()
 	if q.Shape == openai.ShapeChatBatch || q.Prompt.Many && len(q.Prompt.Items) > 1 {
-		return s.many(t, k, q, m)
+		return nil, s.many(t, k, q, m)
 	}
 	item := -1
 	if q.Prompt.Many {
@@ -219,9 +265,9 @@ func (s *Service) forward(t *task, k kind, raw []byte) error {
 	}
 	j, err := s.job(t, k, q, m, item)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.send(t, k, j)
+	return s.open(t, k, j)
 }
 
 // job prepares one prompt.
@@ -250,16 +296,13 @@ func (s *Service) newJob(t *task, method, path string, m fleet.Model, p *prompt.
 	}
 }
 
-// send finds an answer and relays it.
-func (s *Service) send(t *task, k kind, j *dispatch.Job) error {
+// open finds an answer.
+func (s *Service) open(t *task, k kind, j *dispatch.Job) (*dispatch.Answer, error) {
 	a, err := s.deps.Dispatcher.Open(t.ctx, j)
-	if err != nil {
-		return err
-	}
-	if k.stores {
+	if err == nil && k.stores {
 		s.stored.note(a)
 	}
-	return s.relay(t, a)
+	return a, err
 }
 
 // relay brings an answer to the client and settles it.

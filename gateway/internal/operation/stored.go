@@ -2,7 +2,6 @@ package operation
 
 import (
 	"container/list"
-	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
+	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
 	"github.com/kvmesh/kvmesh/gateway/internal/openai"
 )
 
@@ -65,26 +65,31 @@ func (s *stored) find(id string) *schedulerv1.RouteResponse {
 
 // GetResponse reads a response from the worker that made it.
 func (s *Service) GetResponse(q *gatewayv1.GetResponseRequest, st gatewayv1.OpenAIService_GetResponseServer) error {
-	return s.serve(st, "get_response", func(t *task) error { return s.atMaker(t, "GET", q.GetResponseId(), "") })
+	return s.serve(st, "get_response", func(t *task) (*dispatch.Answer, error) {
+		return s.atMaker(t, "GET", q.GetResponseId(), "")
+	})
 }
 
 // CancelResponse stops a response at the worker that runs it.
 func (s *Service) CancelResponse(q *gatewayv1.CancelResponseRequest, st gatewayv1.OpenAIService_CancelResponseServer) error {
-	return s.serve(st, "cancel_response", func(t *task) error { return s.atMaker(t, "POST", q.GetResponseId(), "/cancel") })
+	return s.serve(st, "cancel_response", func(t *task) (*dispatch.Answer, error) {
+		return s.atMaker(t, "POST", q.GetResponseId(), "/cancel")
+	})
 }
 
 // atMaker calls the worker that made a response; where that is not known, every worker until one knows the id.
-func (s *Service) atMaker(t *task, method, id, suffix string) error {
+func (s *Service) atMaker(t *task, method, id, suffix string) (*dispatch.Answer, error) {
 	path := responsesPath + "/" + url.PathEscape(id) + suffix
 	if r := s.stored.find(id); r != nil {
-		if err := s.at(t, r, method, path); !errors.Is(err, errNotThere) {
-			return err
+		a, err := s.at(t, r, method, path)
+		if a == nil && err == nil {
+			err = notFound(id)
 		}
-		return notFound(id)
+		return a, err
 	}
 	view, err := s.deps.Scheduler.ListWorkers(t.ctx, &schedulerv1.ListWorkersRequest{})
 	if err != nil {
-		return fault.From(err)
+		return nil, fault.From(err)
 	}
 	for _, w := range view.GetWorkers() {
 		if w.GetRank() > 0 {
@@ -93,30 +98,28 @@ func (s *Service) atMaker(t *task, method, id, suffix string) error {
 		r := &schedulerv1.RouteResponse{
 			HttpUrl: w.GetCard().GetHttpUrl(), Target: &schedulerv1.Target{WorkerId: w.GetCard().GetWorkerId()},
 		}
-		if err = s.at(t, r, method, path); !errors.Is(err, errNotThere) {
-			return err
+		if a, err := s.at(t, r, method, path); a != nil || t.ctx.Err() != nil {
+			return a, err
 		}
 	}
-	return notFound(id)
+	return nil, notFound(id)
 }
 
 func notFound(id string) error {
 	return fault.New(faultv1.Reason_REASON_NOT_FOUND, "Response with id '%s' not found.", id).WithParam("response_id")
 }
 
-// errNotThere is a worker that does not know the id.
-var errNotThere = fault.New(faultv1.Reason_REASON_NOT_FOUND, "This worker does not know the response.")
-
-// at makes one call to one worker, without a route and a reservation.
-func (s *Service) at(t *task, r *schedulerv1.RouteResponse, method, path string) error {
-	j := s.newJob(t, method, path, modelNone(), noPrompt())
+// at makes one call to one worker, without a route and a reservation. A worker that does not know the path or the id
+// gives neither an answer nor an error.
+func (s *Service) at(t *task, r *schedulerv1.RouteResponse, method, path string) (*dispatch.Answer, error) {
+	j := s.newJob(t, method, path, fleet.Model{}, noPrompt())
 	a, err := s.deps.Dispatcher.Direct(t.ctx, j, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if a.Status == http.StatusNotFound {
 		a.Close(s.deps.Dispatcher, nil)
-		return errNotThere
+		return nil, nil
 	}
-	return s.relay(t, a)
+	return a, nil
 }

@@ -26,7 +26,10 @@ type call struct {
 	plain bool // the length is known: nothing to flush
 	sse   bool
 	body  *body
+	later func() error // the relay, which runs when grpc-gateway's frames have returned
 }
+
+func (c *call) postpone(rest func() error) { c.later = rest }
 
 var _ reply.Writer = (*call)(nil)
 

@@ -102,7 +102,7 @@ func (s *driven) SendMsg(m any) error {
 func (s *driven) RecvMsg(any) error {
 	if err := s.conn.run(s.method, &served{driven: s}); err != nil {
 		s.call.fail(err)
-	} else if !s.call.wrote {
+	} else if !s.call.wrote && s.call.later == nil {
 		s.call.w.WriteHeader(200)
 	}
 	return io.EOF

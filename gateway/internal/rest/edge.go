@@ -85,7 +85,7 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &flight.Record{ID: requestID(r.Header), Operation: "none", Start: e.deps.Clock()}
 	in := &inbound.Call{Record: rec, Header: r.Header}
 	c := &call{w: w, in: in}
-	in.Writer = c
+	in.Context, in.Writer, in.Later = r.Context(), c, c.postpone
 	c.flush, _ = w.(interface{ FlushError() error })
 	h := w.Header()
 	h["Server"] = e.server
@@ -104,6 +104,12 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = c.body
 	}
 	e.mux.ServeHTTP(w, r)
+	if c.later != nil {
+		c.body = nil
+		if err := c.later(); err != nil {
+			c.fail(err)
+		}
+	}
 }
 
 // guard refuses what must not reach grpc-gateway, in the order of what costs least.

@@ -20,8 +20,6 @@ type conn struct {
 	host      *host
 	idleSince time.Time
 	reused    bool
-	out       net.Buffers
-	head      []byte
 }
 
 func newConn(nc net.Conn, h *host) *conn { return &conn{nc: nc, host: h} }

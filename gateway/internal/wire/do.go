@@ -84,7 +84,7 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, req *Request) (*Respon
 	r := &Response{client: c, conn: cn}
 	nc := cn.nc
 	r.stop = context.AfterFunc(ctx, func() { _ = nc.SetDeadline(past()) })
-	err := cn.send(req)
+	err := cn.send(req, &c.heads)
 	if err == nil || !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
 		if err == nil {
 			err = r.readHead(ctx, req.Method == "HEAD")
@@ -107,8 +107,9 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, req *Request) (*Respon
 }
 
 // send writes head and body in one system call where the kernel takes it.
-func (c *conn) send(req *Request) error {
-	b := c.head[:0]
+func (c *conn) send(req *Request, heads *headPool) error {
+	b := heads.get()[:0]
+	defer func() { heads.put(b[:cap(b)]) }()
 	b = append(b, req.Method...)
 	b = append(b, ' ')
 	b = append(b, c.host.prefix...)
@@ -127,22 +128,17 @@ func (c *conn) send(req *Request) error {
 		b = append(b, "\r\n"...)
 	}
 	b = append(b, "\r\n"...)
-	c.head = b
 	// Small bodies are copied behind the head: one write costs less than a vector.
-	if n <= 2048 {
+	if len(b)+n <= headBytes {
 		for _, s := range req.Body {
 			b = append(b, s...)
 		}
-		c.head = b[:0]
 		_, err := c.nc.Write(b)
 		return err
 	}
-	out := append(c.out[:0], b)
+	out := append(make(net.Buffers, 0, len(req.Body)+1), b)
 	out = append(out, req.Body...)
-	c.out = out
-	_, err := c.out.WriteTo(c.nc)
-	clear(out)
-	c.out = out[:0]
+	_, err := out.WriteTo(c.nc)
 	return err
 }
 
@@ -167,6 +163,9 @@ func (r *Response) Status() int { return r.status }
 
 // Header is the header lines. They are valid until Close.
 func (r *Response) Header() Header { return r.header }
+
+// DropHeader lets the header lines go; a stream that stays open does not need them.
+func (r *Response) DropHeader() { r.header = nil }
 
 // Length is the body's length in bytes, -1 when it is not known.
 func (r *Response) Length() int64 {
