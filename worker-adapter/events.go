@@ -52,10 +52,14 @@ type follower struct {
 // follow makes the streams that a view asks for and keeps them current. It belongs to the service's loop.
 func (f *follower) follow(ctx context.Context, v *vllm.View) {
 	p, sources := f.svc.planOf(v)
-	if p.model == "" || p == f.plan {
-		f.refresh(v)
-		return
+	if p.model != "" && p != f.plan {
+		f.change(ctx, p, sources)
 	}
+	f.refresh(v)
+}
+
+// change replaces all streams.
+func (f *follower) change(ctx context.Context, p plan, sources []feed.Config) {
 	f.halt()
 	for _, old := range f.all() {
 		old.Void("the worker is followed anew")

@@ -67,6 +67,7 @@ type Feed struct {
 	metric Metrics
 	// All below belongs to the goroutine of Run.
 	state State
+	told  State
 	batch kvevents.Batch
 	// last is the number applied last, lastSum the hash of its payload.
 	last    int64
@@ -276,6 +277,9 @@ func (f *Feed) apply(seq uint64, payload []byte) {
 		f.log.Warn("undecodable KV events", "seq", seq, "error", err)
 	}
 	f.sink.Apply(&f.batch)
+	if f.state != f.told {
+		f.changed()
+	}
 }
 
 // restart voids the sequence.
@@ -286,7 +290,10 @@ func (f *Feed) restart(reason string) {
 }
 
 // changed reports the state.
-func (f *Feed) changed() { f.sink.Changed(f.state) }
+func (f *Feed) changed() {
+	f.told = f.state
+	f.sink.Changed(f.state)
+}
 
 // errStop ends a replay early.
 var errStop = errors.New("replay stopped")

@@ -79,6 +79,7 @@ func (f *Feed) finishMend(ctx context.Context, r mended) {
 		f.tries = 0
 		r.start = f.last + 1
 	}
+	// A hole in the replay is asked for once more: the replay socket drops what its peer's queue cannot hold.
 	if r.err != nil || n < len(got) {
 		if f.tries++; f.tries < mendTries {
 			f.startMend(ctx, r.start)
@@ -99,7 +100,8 @@ const (
 )
 
 // judge checks that a replay continues the sequence applied so far and cuts off what was applied. Where another process
-// answers, or its buffer begins later than asked, everything is void and the whole buffer is asked for.
+// answers, everything is void and its whole buffer is asked for. Where a batch is gone for good (the buffer begins
+// later, or the publisher used a number up without sending), everything before it is void.
 func (f *Feed) judge(r mended) ([]message, verdict) {
 	got := r.got
 	if f.last == noSeq {
@@ -108,8 +110,9 @@ func (f *Feed) judge(r mended) ([]message, verdict) {
 	}
 	if r.start > f.last {
 		if len(got) > 0 && int64(got[0].seq) > f.last+1 {
-			f.restart("lost batches are no longer in the replay buffer")
-			return nil, startOver
+			f.restart("lost batches are not in the replay buffer")
+			f.last = int64(got[0].seq) - 1
+			f.state.Incomplete = true
 		}
 		return got, useIt
 	}

@@ -1,0 +1,359 @@
+package workeradapter_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+
+	workeradapter "github.com/kvmesh/kvmesh/worker-adapter"
+	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm"
+)
+
+// untilCard waits for a card that check accepts.
+func untilCard(t *testing.T, m *mesh, check func(*workerv1.WorkerCard) error) *workerv1.WorkerCard {
+	t.Helper()
+	var card *workerv1.WorkerCard
+	kittest.Eventually(t, func() error {
+		c, err := m.current()
+		if err != nil {
+			return err
+		}
+		card = c
+		return check(c)
+	})
+	return card
+}
+
+func inState(want workerv1.WorkerState) func(*workerv1.WorkerCard) error {
+	return func(c *workerv1.WorkerCard) error {
+		if c.State != want {
+			return fmt.Errorf("state %s (%s), want %s", c.State, c.StateDetail, want)
+		}
+		return nil
+	}
+}
+
+func eventsIn(want workerv1.EventState, detail string) func(*workerv1.WorkerCard) error {
+	return func(c *workerv1.WorkerCard) error {
+		if c.EventState != want || !strings.Contains(c.EventDetail, detail) {
+			return fmt.Errorf("events %s (%s), want %s (%s)", c.EventState, c.EventDetail, want, detail)
+		}
+		return nil
+	}
+}
+
+// post calls a control route of the worker.
+func (w worker) post(t *testing.T, path, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+path, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, res.StatusCode, path)
+}
+
+// TestLife walks a worker through its states: a health check that says 200 is not enough to be ready.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, Faults: fakevllm.Faults{Refuse: true}})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	c := untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_STARTING))
+	require.Contains(t, c.StateDetail, "refuses connections")
+	require.NoError(t, w.SetFaults(fakevllm.Faults{}))
+	untilLive(t, m)
+	ids := prompt(3, 100)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+	w.post(t, "/sleep?level=1", "")
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_ASLEEP))
+	untilHit(t, m, ids, 0)
+	w.post(t, "/wake_up", "")
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+	w.post(t, "/pause", "")
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_ASLEEP))
+	w.post(t, "/resume", "")
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+	require.NoError(t, w.SetFaults(fakevllm.Faults{Refuse: true}))
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_STARTING))
+	untilHit(t, m, ids, 0)
+}
+
+// TestEventTroubles: each way in which events fail is told apart, with what to change.
+func TestEventTroubles(t *testing.T) {
+	t.Parallel()
+	off, silent := workerv1.EventState_EVENT_STATE_OFF, workerv1.EventState_EVENT_STATE_SILENT
+	live, late := workerv1.EventState_EVENT_STATE_LIVE, workerv1.EventState_EVENT_STATE_CATCHING_UP
+	rows := []struct {
+		name   string
+		worker fakevllm.Config
+		change func(*workeradapter.Config)
+		state  workerv1.EventState
+		detail string
+	}{
+		{
+			name:   "off",
+			worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Endpoint: "tcp://*:0", Enable: false}},
+			state:  off, detail: "--kv-events-config",
+		},
+		{
+			name:   "connects instead of binding",
+			worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "tcp://127.0.0.1:45557"}},
+			state:  off, detail: "tcp://*:5557",
+		},
+		{
+			name: "refused by the adapter", change: func(c *workeradapter.Config) { c.Events.Mode = workeradapter.EventsOff },
+			state: off, detail: "events.mode",
+		},
+		{
+			name: "nothing listens", change: func(c *workeradapter.Config) {
+				c.Events = workeradapter.Events{Mode: workeradapter.EventsConnect, Endpoint: "tcp://127.0.0.1:1"}
+			}, state: off, detail: "nothing publishes",
+		},
+		{
+			name: "no replay", worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "tcp://*:0"}},
+			state: live, detail: "replay_endpoint",
+		},
+		{
+			name: "silent", worker: fakevllm.Config{Faults: fakevllm.Faults{StopEvents: true}}, state: silent,
+			detail: "publishes nothing",
+		},
+		{
+			name: "begun before the buffer",
+			worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{
+				Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0", BufferSteps: 2,
+			}}, state: late, detail: "buffer_steps",
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := startWorker(t, row.worker)
+			cfg := fast(w.url)
+			if row.change != nil {
+				row.change(&cfg)
+			}
+			for i := range 8 {
+				w.complete(t, prompt(50+i, 400))
+			}
+			m := newMesh()
+			startAdapter(t, cfg, m)
+			untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+			if row.state == silent {
+				for i := range 8 {
+					w.complete(t, prompt(80+i, 400))
+				}
+			}
+			untilCard(t, m, eventsIn(row.state, row.detail))
+		})
+	}
+}
+
+// TestBinds: a worker whose publisher connects is heard by an adapter that listens.
+func TestBinds(t *testing.T) {
+	t.Parallel()
+	endpoint := "ipc://" + t.TempDir() + "/events"
+	port := "tcp://127.0.0.1:45559"
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, KVEvents: fakevllm.KVEvents{
+		Enable: true, Endpoint: port, ReplayEndpoint: endpoint,
+	}})
+	cfg := fast(w.url)
+	cfg.Events = workeradapter.Events{Mode: workeradapter.EventsBind, Endpoint: port, ReplayEndpoint: endpoint}
+	m := newMesh()
+	startAdapter(t, cfg, m)
+	untilLive(t, m)
+	ids := prompt(4, 100)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+}
+
+// TestRanks: each data-parallel rank has a stream of its own.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, DataParallelSize: 2})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	require.EqualValues(t, 2, untilLive(t, m).Ranks)
+	ids := prompt(5, 100)
+	w.complete(t, ids) // ranks take turns
+	kittest.Eventually(t, func() error {
+		if a, b := m.hit(0, ids, 32), m.hit(1, ids, 32); a+b != 96 {
+			return fmt.Errorf("rank 0 holds %d, rank 1 holds %d, want 96 on one of them", a, b)
+		}
+		return nil
+	})
+}
+
+// TestRepointedLoRA: a name that stands for another path loses its blocks.
+func TestRepointedLoRA(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, MaxLoRAs: 4, LoRAs: []fakevllm.LoRA{{Name: "ad", Path: "./a"}}})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	held := func(want int) {
+		kittest.Eventually(t, func() error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if n := m.rank(0).count(); n != want {
+				return fmt.Errorf("%d units held, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	w.post(t, "/v1/completions", `{"model":"ad","max_tokens":1,"prompt":"`+strings.Repeat("word ", 40)+`"}`)
+	held(12)
+	w.post(t, "/v1/unload_lora_adapter", `{"lora_name":"ad"}`)
+	w.post(t, "/v1/load_lora_adapter", `{"lora_name":"ad","lora_path":"./b"}`)
+	held(0)
+}
+
+// TestEviction: under eviction pressure with shared prefixes every prediction equals what the worker served.
+func TestEviction(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, NumGPUBlocks: 60, MaxModelLen: 1024})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range 120 {
+		family := rng.IntN(6)
+		ids := append(prompt(family, 32*(1+family)), prompt(100+rng.IntN(4), 1+rng.IntN(300))...)
+		predicted := m.hit(0, ids, 32)
+		require.Equal(t, predicted, w.complete(t, ids), "request %d", i)
+		untilSettled(t, m, w)
+	}
+}
+
+// untilSettled waits until the mesh has heard what the worker did last: a prompt of one block that was never sent
+// before is then held.
+func untilSettled(t *testing.T, m *mesh, w worker) {
+	t.Helper()
+	m.mu.Lock()
+	n := m.count
+	m.mu.Unlock()
+	probe := prompt(1000+n, 33)
+	w.complete(t, probe)
+	untilHit(t, m, probe, 32)
+}
+
+// TestSnapshot: the RPC gives the units at an epoch and seq, and refuses what it cannot know.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32})
+	m := newMesh()
+	svc, stop := startAdapter(t, fast(w.url), m)
+	conn := kittest.MemServer(t, func(r grpc.ServiceRegistrar) { svc.Register(r) })
+	client := workerv1.NewWorkerServiceClient(conn)
+	untilLive(t, m)
+	ids := prompt(6, 500)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 480)
+
+	got := &view{held: map[uint64]int{}}
+	last := snapshot(t, client, &workerv1.SnapshotRequest{WorkerId: "w1"}, func(p *workerv1.SnapshotResponse) {
+		got.epoch, got.seq = p.Epoch, p.Seq
+		for _, u := range p.Units {
+			got.held[u]++
+		}
+	})
+	require.Equal(t, got.digest(), last.Digest)
+	m.mu.Lock()
+	require.Equal(t, m.rank(0).digest(), last.Digest)
+	require.Equal(t, m.rank(0).epoch, got.epoch)
+	m.mu.Unlock()
+
+	for _, row := range []struct {
+		req  *workerv1.SnapshotRequest
+		want faultv1.Reason
+	}{
+		{&workerv1.SnapshotRequest{WorkerId: "other"}, faultv1.Reason_REASON_NOT_FOUND},
+		{&workerv1.SnapshotRequest{WorkerId: "w1", Rank: 7}, faultv1.Reason_REASON_NOT_FOUND},
+	} {
+		s, err := client.Snapshot(t.Context(), row.req)
+		if err == nil {
+			_, err = s.Recv()
+		}
+		require.Equal(t, row.want, fault.ReasonOf(err))
+	}
+	card, err := client.GetCard(t.Context(), &workerv1.GetCardRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "w1", card.Card.WorkerId)
+
+	_, err = client.Drain(t.Context(), &workerv1.DrainRequest{})
+	require.NoError(t, err)
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_DRAINING))
+	_, err = client.Drain(t.Context(), &workerv1.DrainRequest{Resume: true})
+	require.NoError(t, err)
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+	require.NoError(t, svc.Ready(t.Context()))
+	stop()
+	_, err = m.current()
+	require.ErrorContains(t, err, "no card", "the lease is given back")
+}
+
+// snapshot reads all parts and returns the last.
+func snapshot(
+	t *testing.T, c workerv1.WorkerServiceClient, req *workerv1.SnapshotRequest, each func(*workerv1.SnapshotResponse),
+) *workerv1.SnapshotResponse {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := c.Snapshot(ctx, req)
+	require.NoError(t, err)
+	for {
+		p, err := s.Recv()
+		require.NoError(t, err)
+		each(p)
+		if p.Last {
+			_, err := s.Recv()
+			require.ErrorIs(t, err, io.EOF)
+			return p
+		}
+	}
+}
+
+// TestAdapterRestart: epochs grow over restarts of the adapter, and the new one knows what the worker holds.
+func TestAdapterRestart(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32})
+	m := newMesh()
+	_, stop := startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	ids := prompt(7, 100)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+	stop()
+	m.mu.Lock()
+	before := m.rank(0).epoch
+	m.mu.Unlock()
+	startAdapter(t, fast(w.url), m)
+	kittest.Eventually(t, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.rank(0).epoch <= before {
+			return fmt.Errorf("epoch %d, want more than %d", m.rank(0).epoch, before)
+		}
+		return nil
+	})
+	untilHit(t, m, ids, 96)
+}
