@@ -159,7 +159,7 @@ func (c *compiler) body(nodes []syntax.Node, s *scope) stmtFunc {
 
 // nodesPerStep is how many nodes of its own expressions a statement may have
 // for one step; larger ones cost more, so that steps bound the work done.
-const nodesPerStep = 48
+const nodesPerStep = 8
 
 // cost gives the extra steps of a statement's or expression's own nodes, the
 // bodies of statements not counted.

@@ -121,7 +121,7 @@ func (p *Program) release(r *run) {
 func (p *Program) Undeclared() []string { return p.undeclared }
 
 // freeSlots is how many slots a step pays for.
-const freeSlots = 64
+const freeSlots = 16
 
 // newFrame gives a record for fn. Records of functions without closures are
 // used again.

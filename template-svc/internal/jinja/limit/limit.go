@@ -101,11 +101,15 @@ type Meter struct {
 	bytes  int64 // left
 	depth  int
 	toPoll int
+	window int // what toPoll began with
 }
 
 // NewMeter starts a count; lim must be complete.
 func NewMeter(ctx context.Context, lim Limits) Meter {
-	return Meter{ctx: ctx, lim: lim, steps: lim.Steps, bytes: lim.MadeBytes, toPoll: ctxSteps}
+	m := Meter{ctx: ctx, lim: lim, steps: lim.Steps, bytes: lim.MadeBytes}
+	m.window = int(min(ctxSteps, lim.Steps))
+	m.toPoll = m.window
+	return m
 }
 
 // Limits gives the limits counted against.
@@ -143,14 +147,13 @@ func (m *Meter) Scan(n int) error {
 }
 
 func (m *Meter) poll() error {
-	m.steps -= ctxSteps
-	m.toPoll = ctxSteps
+	m.steps -= int64(m.window)
 	if m.steps <= 0 {
+		m.window, m.toPoll = 1, 1
 		return &Error{Kind: Steps, Max: m.lim.Steps}
 	}
-	if m.steps < ctxSteps {
-		m.toPoll = int(m.steps)
-	}
+	m.window = int(min(ctxSteps, m.steps))
+	m.toPoll = m.window
 	if m.ctx != nil {
 		if err := m.ctx.Err(); err != nil {
 			return &Error{Kind: Time, Cause: err}
