@@ -29,7 +29,15 @@ func casesFolder(t *testing.T) string {
 
 // TestCases plays every case through REST, and again with a real gRPC connection between the REST edge and the services.
 func TestCases(t *testing.T) {
-	cases, err := Load(casesFolder(t))
+	playBoth(t, casesFolder(t))
+}
+
+// TestOwnCases plays the project's own cases in the same way.
+func TestOwnCases(t *testing.T) { playBoth(t, filepath.Join("testdata", "cases")) }
+
+func playBoth(t *testing.T, folder string) {
+	t.Helper()
+	cases, err := Load(folder)
 	require.NoError(t, err)
 	doors := []struct {
 		name string

@@ -35,6 +35,7 @@ type Stream struct {
 	splitter sse.Splitter
 	shape    shape
 	first    []byte // events read before the head went out
+	over     error  // how the stream ended while they were read
 
 	named    bool // events have names: an API without [DONE]
 	done     bool // [DONE] was seen
@@ -68,6 +69,7 @@ func (d *Dispatcher) openStream(ctx context.Context, a *Answer) (*Answer, error)
 			return nil, fault.Wrap(faultv1.Reason_REASON_WORKER_FAILED, err, "The worker's stream ended before it began.")
 		}
 		if err != nil {
+			s.over = err
 			break
 		}
 	}
@@ -102,6 +104,9 @@ func (s *Stream) First() []byte { return s.first }
 // together with an error.
 func (s *Stream) Next() ([]byte, error) {
 	s.first = nil
+	if s.over != nil {
+		return nil, s.over
+	}
 	for {
 		if s.done {
 			return nil, io.EOF

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"strconv"
+	"strings"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
@@ -54,12 +55,13 @@ func (s *Service) GetModel(q *gatewayv1.GetModelRequest, st gatewayv1.OpenAIServ
 		if err != nil {
 			return nil, err
 		}
-		entry := s.aliasEntry(t, v, q.GetModel())
-		if m := v.Find(q.GetModel()); m != nil && t.in.Caller.MayUse(m.GetId()) == nil {
+		name := strings.TrimSuffix(q.GetModel(), "/") // grpc-gateway's pattern leaves one behind a single segment
+		entry := s.aliasEntry(t, v, name)
+		if m := v.Find(name); m != nil && t.in.Caller.MayUse(m.GetId()) == nil {
 			entry = entryOf(m)
 		}
 		if entry == nil {
-			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", q.GetModel()).
+			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", name).
 				WithParam("model")
 		}
 		return nil, reply.OK(t.w, entry)
