@@ -21,8 +21,8 @@ for s in socks:
 print(*(s.getsockname()[1] for s in socks))
 PY
 )
-bin/kvmesh up --set "gateway.address=127.0.0.1:$rest" --set "gateway.grpc_address=tcp://127.0.0.1:$grpc" \
-  --set "admin.address=127.0.0.1:$admin" >"$log" 2>&1 &
+bin/kvmesh up --set "gateway.address=127.0.0.1:$rest" --set "gateway.server.address=tcp://127.0.0.1:$grpc" \
+  --set "mesh.admin.address=tcp://127.0.0.1:$admin" >"$log" 2>&1 &
 mesh=$!
 stop() {
   kill -INT "$mesh" 2>/dev/null || true

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +26,8 @@ const stopGrace = 45 * time.Second
 type Deps struct {
 	// Log gets all services' lines, each with its service's name.
 	Log *slog.Logger
+	// Only names the components to run; empty runs all. The others are reached at their sections' addresses.
+	Only []string
 }
 
 // Mesh is a set of running services. Start it once, Stop it once or more.
@@ -47,6 +51,9 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 	}
 	m := &Mesh{cfg: cfg, deps: deps, network: rpc.NewNetwork(), addresses: map[string]string{}}
 	m.table()
+	if err := m.choose(deps.Only); err != nil {
+		return nil, err
+	}
 	components := []lifecycle.Component{m.natsComponent()}
 	for _, p := range m.parts {
 		components = append(components, lifecycle.Component{
@@ -56,6 +63,37 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 	var err error
 	m.group, err = lifecycle.NewGroup(deps.Log, components...)
 	return m, err
+}
+
+// choose keeps the named parts and drops needs that others fill elsewhere.
+func (m *Mesh) choose(only []string) error {
+	if len(only) == 0 {
+		return nil
+	}
+	var kept []*part
+	names := map[string]bool{NATS: true}
+	for _, name := range only {
+		p := m.part(name)
+		if p == nil {
+			return fmt.Errorf("no component %q in this configuration; there are %s", name, m.names())
+		}
+		kept = append(kept, p)
+		names[name] = true
+	}
+	for _, p := range kept {
+		p.needs = slices.DeleteFunc(p.needs, func(need string) bool { return !names[need] })
+	}
+	m.parts = kept
+	return nil
+}
+
+// names lists the components.
+func (m *Mesh) names() string {
+	var out []string
+	for _, p := range m.parts {
+		out = append(out, p.name)
+	}
+	return strings.Join(out, ", ")
 }
 
 // Start starts every component and waits until all are ready or ctx ends.
@@ -73,16 +111,24 @@ func (m *Mesh) Err() error { return m.group.Err() }
 // Ready names the components that are not ready, nil when all are.
 func (m *Mesh) Ready(ctx context.Context) error { return m.group.Ready(ctx) }
 
+// NotReady lists the components that are not ready, in start order.
+func (m *Mesh) NotReady(ctx context.Context) []lifecycle.NotReady { return m.group.NotReady(ctx) }
+
 // URL is the REST address, once the gateway listens; empty when it is halted or ctx ends first.
 func (m *Mesh) URL(ctx context.Context) string {
 	p := m.part(Gateway)
+	if p == nil {
+		return ""
+	}
 	p.mu.Lock()
 	l := p.life
 	p.mu.Unlock()
 	if l == nil {
 		return ""
 	}
-	g, ok := l.made.service.(interface{ Addr(ctx context.Context) string })
+	g, ok := l.made.service.(interface {
+		Addr(ctx context.Context) string
+	})
 	if !ok {
 		return ""
 	}

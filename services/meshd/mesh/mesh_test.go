@@ -23,17 +23,14 @@ func TestMain(m *testing.M) { kittest.Leak(m) }
 // demo is the configuration of `make up`, on ports of its own.
 func demo(t *testing.T) Config {
 	t.Helper()
-	var cfg Config
-	require.NoError(t, conf.Load(conf.Source{
-		Path: filepath.Join(root(t), "deploy", "config", "demo.yaml"),
-		Sets: []string{"gateway.address=127.0.0.1:0", "servers.gateway.address=mem://gateway"},
-	}, &cfg))
-	for i := range cfg.Template.Models {
-		cfg.Template.Models[i].Path = filepath.Join(root(t), cfg.Template.Models[i].Path)
-	}
-	for i := range cfg.Tokenizer.Models {
-		cfg.Tokenizer.Models[i].Path = filepath.Join(root(t), cfg.Tokenizer.Models[i].Path)
-	}
+	cfg, err := Load(conf.Source{
+		Path:    filepath.Join(root(t), "deploy", "config", "demo.yaml"),
+		Environ: []string{"KVMESH_MODELS=" + filepath.Join(root(t), "deploy")},
+		Sets: []string{
+			"gateway.address=127.0.0.1:0", "gateway.server.address=mem://gateway", "mesh.admin.address=tcp://127.0.0.1:0",
+		},
+	})
+	require.NoError(t, err)
 	return cfg
 }
 

@@ -51,13 +51,13 @@ func (m *Mesh) table() {
 	add(Template, m.makeTemplate)
 	add(Tokenizer, m.makeTokenizer)
 	add(Scheduler, m.makeScheduler, NATS)
-	for _, s := range m.cfg.Simulated {
+	for _, s := range m.cfg.Mesh.Simulated {
 		add(SimulatedPart(s.ID), m.makeSimulated(s), Template, Tokenizer)
 	}
 	gatewayNeeds := []string{Template, Tokenizer, Scheduler}
-	for _, w := range m.cfg.Workers {
+	for _, w := range m.cfg.Mesh.Workers {
 		needs := []string{NATS, Template, Tokenizer}
-		if m.cfg.simulated(w.ID) != nil {
+		if m.cfg.IsSimulated(w.ID) {
 			needs = append(needs, SimulatedPart(w.ID))
 		}
 		add(WorkerPart(w.ID), m.makeWorker(w), needs...)
@@ -73,7 +73,7 @@ func (m *Mesh) natsComponent() lifecycle.Component {
 		return c
 	}
 	c.Start = func(ctx context.Context) error {
-		server, err := embed.Start(ctx, m.cfg.NATS, m.deps.Log.With("service", NATS))
+		server, err := embed.Start(ctx, m.cfg.NATS, m.deps.Log.With("component", NATS))
 		m.shared.nats = server
 		return err
 	}
@@ -95,23 +95,23 @@ func (m *Mesh) connect(ctx context.Context, deps partDeps) (*bus.Bus, error) {
 
 // dial opens a part's own connection to a service.
 func (m *Mesh) dial(address string, deps partDeps) (rpc.Conn, error) {
-	return rpc.Dial(address, m.cfg.Client, rpc.ClientDeps{Network: m.network, Log: deps.log})
+	return rpc.Dial(address, m.cfg.Mesh.Client, rpc.ClientDeps{Network: m.network, Log: deps.log})
 }
 
 func (m *Mesh) makeTemplate(ctx context.Context, deps partDeps) (*made, error) {
-	s, err := templatesvc.New(ctx, m.cfg.Template, templatesvc.Deps{Log: deps.log, Registerer: deps.registerer})
+	s, err := templatesvc.New(ctx, m.cfg.Template.Own, templatesvc.Deps{Log: deps.log, Registerer: deps.registerer})
 	if err != nil {
 		return nil, err
 	}
-	return &made{service: s, register: s.Register, server: m.cfg.Servers.Template}, nil
+	return &made{service: s, register: s.Register, server: m.cfg.Template.Server}, nil
 }
 
 func (m *Mesh) makeTokenizer(ctx context.Context, deps partDeps) (*made, error) {
-	s, err := tokenizersvc.New(ctx, m.cfg.Tokenizer, tokenizersvc.Deps{Log: deps.log, Registerer: deps.registerer})
+	s, err := tokenizersvc.New(ctx, m.cfg.Tokenizer.Own, tokenizersvc.Deps{Log: deps.log, Registerer: deps.registerer})
 	if err != nil {
 		return nil, err
 	}
-	return &made{service: s, register: s.Register, server: m.cfg.Servers.Tokenizer}, nil
+	return &made{service: s, register: s.Register, server: m.cfg.Tokenizer.Server}, nil
 }
 
 func (m *Mesh) makeScheduler(ctx context.Context, deps partDeps) (*made, error) {
@@ -119,7 +119,7 @@ func (m *Mesh) makeScheduler(ctx context.Context, deps partDeps) (*made, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := schedulersvc.New(ctx, m.cfg.Scheduler, schedulersvc.Deps{
+	s, err := schedulersvc.New(ctx, m.cfg.Scheduler.Own, schedulersvc.Deps{
 		Log: deps.log, Registerer: deps.registerer, Bus: b, Network: m.network,
 	})
 	if err != nil {
@@ -127,20 +127,20 @@ func (m *Mesh) makeScheduler(ctx context.Context, deps partDeps) (*made, error) 
 		return nil, err
 	}
 	return &made{
-		service: s, register: s.Register, server: m.cfg.Servers.Scheduler, close: func() { closeBus(b) },
+		service: s, register: s.Register, server: m.cfg.Scheduler.Server, close: func() { closeBus(b) },
 	}, nil
 }
 
 func (m *Mesh) makeGateway(ctx context.Context, deps partDeps) (*made, error) {
 	var opened conns
-	template := opened.dial(m, m.cfg.Servers.Template.Address, deps)
-	tokenizer := opened.dial(m, m.cfg.Servers.Tokenizer.Address, deps)
-	scheduler := opened.dial(m, m.cfg.Servers.Scheduler.Address, deps)
+	template := opened.dial(m, m.cfg.Template.Server.Address, deps)
+	tokenizer := opened.dial(m, m.cfg.Tokenizer.Server.Address, deps)
+	scheduler := opened.dial(m, m.cfg.Scheduler.Server.Address, deps)
 	if opened.err != nil {
 		opened.close()
 		return nil, opened.err
 	}
-	s, err := gateway.New(ctx, m.cfg.Gateway, gateway.Deps{
+	s, err := gateway.New(ctx, m.cfg.Gateway.Own, gateway.Deps{
 		Log: deps.log, Registerer: deps.registerer,
 		Template:  templatev1.NewTemplateServiceClient(template),
 		Tokenizer: tokenizerv1.NewTokenizerServiceClient(tokenizer),
@@ -150,7 +150,7 @@ func (m *Mesh) makeGateway(ctx context.Context, deps partDeps) (*made, error) {
 		opened.close()
 		return nil, err
 	}
-	return &made{service: s, register: s.Register, server: m.cfg.Servers.Gateway, close: opened.close}, nil
+	return &made{service: s, register: s.Register, server: m.cfg.Gateway.Server, close: opened.close}, nil
 }
 
 // conns collects the connections of one part; the first failure stands in err.

@@ -27,8 +27,8 @@ func (m *Mesh) makeSimulated(s Simulated) maker {
 	listen := s.Listen
 	return func(_ context.Context, deps partDeps) (*made, error) {
 		var opened conns
-		template := opened.dial(m, m.cfg.Servers.Template.Address, deps)
-		tokenizer := opened.dial(m, m.cfg.Servers.Tokenizer.Address, deps)
+		template := opened.dial(m, m.cfg.Template.Server.Address, deps)
+		tokenizer := opened.dial(m, m.cfg.Tokenizer.Server.Address, deps)
 		if opened.err != nil {
 			opened.close()
 			return nil, opened.err
