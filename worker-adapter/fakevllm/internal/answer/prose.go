@@ -55,7 +55,7 @@ var (
 	}
 )
 
-// Words returns prose of about n words and whole sentences. Each call goes on where the last one ended.
+// Words returns whole sentences of about n words or up to twice as many. Each call goes on where the last one ended.
 func (r *Rand) Words(n int) string {
 	var b strings.Builder
 	b.WriteString(openings[r.Below(len(openings))])

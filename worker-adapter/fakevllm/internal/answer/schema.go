@@ -53,7 +53,7 @@ func (g *generator) value(s *pyjson.Value, depth int) (string, error) {
 	case "array":
 		return g.array(s, depth)
 	case "string":
-		return strconv.Quote(g.text(s)), nil
+		return quote(g.text(s)), nil
 	case "integer", "number":
 		return g.number(s), nil
 	case "boolean":
@@ -64,6 +64,8 @@ func (g *generator) value(s *pyjson.Value, depth int) (string, error) {
 		return "", fmt.Errorf("Grammar error: Invalid type: %s", kind) //nolint:staticcheck // vLLM's own words
 	}
 }
+
+func quote(s string) string { return string(pyjson.AppendString(nil, s)) }
 
 func raw(v *pyjson.Value) string {
 	if v.Kind == pyjson.Int && v.Raw == nil {
@@ -113,7 +115,7 @@ func (g *generator) object(s *pyjson.Value, depth int) (string, error) {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(strconv.Quote(name.Str) + ": " + v)
+		b.WriteString(quote(name.Str) + ": " + v)
 	}
 	b.WriteByte('}')
 	return b.String(), nil

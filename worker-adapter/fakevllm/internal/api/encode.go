@@ -4,40 +4,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/pyjson"
 )
 
-// appendString writes a JSON string as pydantic does: only what must be escaped is.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		default:
-			const digits = "0123456789abcdef"
-			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		}
-	}
-	return append(append(dst, s[from:]...), '"')
-}
+// appendString writes a JSON string.
+func appendString(dst []byte, s string) []byte { return pyjson.AppendString(dst, s) }
 
 func appendInts(dst []byte, ids []uint32) []byte {
 	dst = append(dst, '[')
@@ -67,15 +39,4 @@ func randomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails, says its documentation
 	return hex.EncodeToString(b)
-}
-
-// cutRunes shortens text to at most n bytes without splitting a rune.
-func cutRunes(s string, n int) string {
-	if n >= len(s) {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

@@ -64,8 +64,11 @@ func (v *Value) Len() int {
 	return len(seen)
 }
 
-// At returns element i of a list, also of one that is kept as integers.
+// At returns element i of a list, also of one that is kept as integers; Missing if there is none.
 func (v *Value) At(i int) Value {
+	if i >= max(len(v.Ints), len(v.Items)) {
+		return Value{}
+	}
 	if v.Ints != nil {
 		return Value{Kind: Int, Int: v.Ints[i], Float: float64(v.Ints[i])}
 	}
