@@ -50,6 +50,8 @@ func (c *compiler) getattr(n *syntax.Getattr, s *scope) exprFunc {
 	}
 }
 
+// noAttr is the undefined value of a name that v lacks; using it raises
+// UndefinedError with both in the message.
 func noAttr(v value.Value, name string) value.Value {
 	return value.Undefined(&value.Undef{Of: v.ObjectText(), Name: name})
 }
@@ -99,6 +101,8 @@ func attribute(v value.Value, name string) (attr value.Value, ok bool, err error
 	return value.Value{}, false, nil
 }
 
+// objectAttr looks name up among the attributes of an engine object, which
+// may hide some and compute others.
 func objectAttr(v value.Value, name string) (value.Value, bool, error) {
 	switch o := v.AsObject().(type) {
 	case *loop:
@@ -118,6 +122,9 @@ func objectAttr(v value.Value, name string) (value.Value, bool, error) {
 	return value.Value{}, false, nil
 }
 
+// getAttr is x.name of the sandbox: the Python attribute, then the item of
+// that key, then undefined. Only an undefined x and the attributes of a
+// loop can fail.
 func getAttr(v value.Value, name string) (value.Value, error) {
 	if attr, ok, err := attribute(v, name); ok || err != nil {
 		return attr, err
@@ -173,6 +180,8 @@ func index(key value.Value, n int) (int, bool) {
 	return int(i), i >= 0 && i < int64(n)
 }
 
+// charAt gives a code point of a string by index; Python counts code
+// points, and from the end for a negative index.
 func charAt(v, key value.Value) (value.Value, bool) {
 	if k := key.Kind(); k != value.KindInt && k != value.KindBool {
 		return value.Value{}, false
@@ -212,6 +221,8 @@ func getItem(r *run, v, key value.Value) (value.Value, error) {
 	return value.Undefined(&value.Undef{Of: v.ObjectText(), Key: shown}), nil
 }
 
+// getitem compiles x[key]. A slice, a literal text as key and a list with
+// an int each have a shorter way than the general one.
 func (c *compiler) getitem(n *syntax.Getitem, s *scope) exprFunc {
 	if sl, ok := n.Arg.(*syntax.Slice); ok {
 		return c.slice(n, sl, s)
@@ -263,6 +274,8 @@ func (c *compiler) textItem(n *syntax.Getitem, obj exprFunc, key value.Value) ex
 	}
 }
 
+// slice compiles x[start:stop:step], which is Python's own operator and not
+// the sandbox's getitem, so its faults are not turned into undefined.
 func (c *compiler) slice(n *syntax.Getitem, sl *syntax.Slice, s *scope) exprFunc {
 	obj := c.expr(n.Node, s)
 	var parts [3]exprFunc
@@ -363,6 +376,7 @@ func bounds(b [3]value.Value, n int) (start, stop, step int, err error) {
 	return clip(at[0], n-1, b[0].IsNone()), clip(at[1], -1, b[1].IsNone()), step, nil
 }
 
+// sliceCells cuts a list or tuple; with step 1 the result shares the cells.
 func sliceCells(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 	cells := v.Cells()
 	start, stop, step, err := bounds(b, len(cells))
@@ -391,6 +405,8 @@ func sliceCells(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 	return value.List(out), nil
 }
 
+// sliceText cuts a string by code points; with step 1 the result shares the
+// bytes.
 func sliceText(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 	s := v.AsStr()
 	if err := r.m.Scan(len(s)); err != nil {

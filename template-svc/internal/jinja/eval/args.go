@@ -40,6 +40,8 @@ type keywordExpr struct {
 	expr exprFunc
 }
 
+// args compiles an argument list; the expressions run in the order of the
+// source, starred ones last.
 func (c *compiler) args(a *syntax.Args, s *scope) *argList {
 	l := &argList{}
 	for _, e := range a.Pos {
@@ -82,6 +84,7 @@ func (l *argList) eval(f *frame, base int, out *args) error {
 	return nil
 }
 
+// rest computes keyword and starred arguments, which few calls have.
 func (l *argList) rest(f *frame, out *args) error {
 	if len(l.kw) > 0 {
 		out.kw = make([]keyword, 0, len(l.kw))
@@ -104,6 +107,7 @@ func (l *argList) rest(f *frame, out *args) error {
 	return nil
 }
 
+// spread pushes the members of *x: TypeError if x is not iterable.
 func (l *argList) spread(f *frame) error {
 	v, err := l.star(f)
 	if err != nil {
@@ -119,6 +123,8 @@ func (l *argList) spread(f *frame) error {
 	})
 }
 
+// spreadKeywords adds the entries of **x: TypeError if x is no mapping, a
+// key no string, or a name given twice.
 func (l *argList) spreadKeywords(f *frame, out *args) error {
 	v, err := l.starStar(f)
 	if err != nil {
@@ -155,6 +161,8 @@ type signature struct {
 	hidden   int // parameters in front that the template does not give
 }
 
+// newSignature makes the signature of a function whose template-visible
+// parameters are params, the first required ones without default.
 func newSignature(name string, required int, params ...string) *signature {
 	return &signature{name: name, required: required, params: params}
 }
@@ -196,6 +204,8 @@ func (s *signature) bind(a *args) ([]value.Value, error) {
 	return out, nil
 }
 
+// tooMany is CPython's message for more positional arguments than
+// parameters; hidden parameters count.
 func (s *signature) tooMany(n int) error {
 	takes := strconv.Itoa(len(s.params) + s.hidden)
 	plural := "s"
@@ -212,6 +222,8 @@ func (s *signature) tooMany(n int) error {
 		n+s.hidden, were)
 }
 
+// missing is CPython's message for required parameters that got no
+// argument.
 func (s *signature) missing(names []string) error {
 	n := len(names)
 	text := names[0]

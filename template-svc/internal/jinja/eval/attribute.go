@@ -12,6 +12,8 @@ func isDictAttr(name string) bool {
 	return isDictMutator(name) || dictMethods(name) != nil
 }
 
+// isDictMutator reports the methods of dict that the immutable sandbox
+// hides.
 func isDictMutator(name string) bool {
 	switch name {
 	case "clear", "pop", "popitem", "setdefault", "update":
@@ -20,6 +22,8 @@ func isDictMutator(name string) bool {
 	return false
 }
 
+// isListMutator reports the methods of list that the immutable sandbox
+// hides.
 func isListMutator(name string) bool {
 	switch name {
 	case "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort":

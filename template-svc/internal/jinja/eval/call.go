@@ -30,6 +30,7 @@ func (n *native) AppendRepr(p *value.Printer) error {
 	return p.Write("<" + n.typeName + " " + n.name + ">")
 }
 
+// function1 wraps a native function as a value of the given Python type.
 func function1(typeName, name string, fn nativeFunc) value.Value {
 	return value.OfObject(&native{typeName: typeName, name: name, fn: fn})
 }
@@ -49,6 +50,8 @@ type callable interface {
 	call(r *run, a *args) (value.Value, error)
 }
 
+// call runs the function; the arguments are the caller's and must be copied
+// to be kept.
 func (n *native) call(r *run, a *args) (value.Value, error) { return n.fn(r, a) }
 
 // call calls a value.
@@ -106,6 +109,8 @@ type methodCall struct {
 	ofList methodFunc
 }
 
+// newMethodCall compiles x.name(...) if name is a method of str, dict or
+// list; nil leaves the call to the general way.
 func newMethodCall(c *compiler, n *syntax.Call, g *syntax.Getattr, s *scope) *methodCall {
 	m := &methodCall{
 		node: n, attr: g,
@@ -119,6 +124,9 @@ func newMethodCall(c *compiler, n *syntax.Call, g *syntax.Getattr, s *scope) *me
 	return m
 }
 
+// run computes the receiver, then the arguments, then calls; what a
+// receiver of another type calls name is looked up before the arguments, as
+// in Python.
 func (m *methodCall) run(f *frame) (value.Value, error) {
 	self, err := m.object(f)
 	if err != nil {

@@ -31,6 +31,8 @@ type blockDef struct {
 	body stmtFunc
 }
 
+// fail records a TemplateAssertionError at a node unless an error is
+// recorded already.
 func (c *compiler) fail(n syntax.Node, format string, a ...any) {
 	if c.err == nil {
 		p := n.At()
@@ -94,6 +96,9 @@ func (c *compiler) selfParam(body []syntax.Node, s *scope) func(f *frame) {
 	return func(f *frame) { f.slots[slot] = value.OfObject(&blockSet{r: f.r, blocks: blocks}) }
 }
 
+// block compiles a block in a function of its own: it sees the render's
+// variables and what the top level has exported, nothing of the frame it
+// stands in.
 func (c *compiler) block(b *blockDef) {
 	s := &scope{sym: newSymbols(nil, newFunction(nil), 0)}
 	b.fn = s.sym.fn
@@ -220,6 +225,8 @@ func (c *compiler) stmt(n syntax.Node, s *scope) stmtFunc {
 	return nil
 }
 
+// jump compiles break and continue, which Python refuses at compile time
+// outside a loop of the same function.
 func (c *compiler) jump(n syntax.Node, s *scope, word string, ctl control) stmtFunc {
 	if !s.loop && c.err == nil {
 		p := n.At()

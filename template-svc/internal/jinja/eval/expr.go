@@ -7,6 +7,7 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// constant compiles a value that is known.
 func constant(v value.Value) exprFunc {
 	return func(*frame) (value.Value, error) { return v, nil }
 }
@@ -30,6 +31,8 @@ func isFolded(e syntax.Expr) bool {
 	return false
 }
 
+// plainExpr compiles an expression as it stands, without the question
+// whether it could be computed ahead of time.
 func (c *compiler) plainExpr(e syntax.Expr, s *scope) exprFunc {
 	switch n := e.(type) {
 	case *syntax.Const:
@@ -118,6 +121,8 @@ func (c *compiler) cells(items []syntax.Expr, s *scope, wrap func([]value.Value)
 	}
 }
 
+// dict compiles a dict literal. Keys and values are computed pairwise in
+// order; an equal key replaces the value and keeps the place.
 func (c *compiler) dict(n *syntax.Dict, s *scope) exprFunc {
 	keys := make([]exprFunc, len(n.Keys))
 	vals := make([]exprFunc, len(n.Keys))
@@ -150,6 +155,8 @@ func (c *compiler) dict(n *syntax.Dict, s *scope) exprFunc {
 	}
 }
 
+// condExpr compiles "a if test else b"; without else the false branch is
+// undefined with a hint that names the line.
 func (c *compiler) condExpr(n *syntax.Cond, s *scope) exprFunc {
 	s = s.softly()
 	test := c.cond(n.Test, s)
@@ -209,6 +216,7 @@ func (c *compiler) cond(e syntax.Expr, s *scope) func(f *frame) (bool, error) {
 	return truth(c.expr(e, s))
 }
 
+// truth compiles the question whether an expression is true.
 func truth(expr exprFunc) func(f *frame) (bool, error) {
 	return func(f *frame) (bool, error) {
 		v, err := expr(f)
@@ -216,6 +224,7 @@ func truth(expr exprFunc) func(f *frame) (bool, error) {
 	}
 }
 
+// unary compiles not, - and +.
 func (c *compiler) unary(n *syntax.Unary, s *scope) exprFunc {
 	if n.Op == "not" {
 		inner := c.cond(n.Node, s)
@@ -241,6 +250,8 @@ func (c *compiler) unary(n *syntax.Unary, s *scope) exprFunc {
 	}
 }
 
+// binary compiles a binary operator; "and" and "or" give an operand and
+// compute the right one only if needed.
 func (c *compiler) binary(n *syntax.Binary, s *scope) exprFunc {
 	if n.Op == "+" {
 		return c.sum(n, s)
@@ -322,6 +333,7 @@ type adder struct {
 // textParts is how many operands are gathered without allocating.
 const textParts = 12
 
+// adder compiles the operands of a chain of +.
 func (c *compiler) adder(n *syntax.Binary, s *scope) *adder {
 	terms, nodes := sumTerms(n, nil, nil)
 	a := &adder{nodes: nodes, terms: make([]exprFunc, len(terms))}
@@ -362,6 +374,7 @@ func (a *adder) run(f *frame, parts []string) (texts []string, sum value.Value, 
 	return nil, sum, nil
 }
 
+// joined makes one text of parts with a single allocation.
 func joined(m *limit.Meter, parts []string) (value.Value, error) {
 	if len(parts) == 1 {
 		return value.Str(parts[0]), nil
@@ -380,6 +393,7 @@ func joined(m *limit.Meter, parts []string) (value.Value, error) {
 	return value.StrOfBytes(b), nil
 }
 
+// sum compiles a chain of + whose result is a value.
 func (c *compiler) sum(n *syntax.Binary, s *scope) exprFunc {
 	a := c.adder(n, s)
 	return func(f *frame) (value.Value, error) {
@@ -392,6 +406,7 @@ func (c *compiler) sum(n *syntax.Binary, s *scope) exprFunc {
 	}
 }
 
+// concat compiles a chain of ~: the texts of all operands, joined.
 func (c *compiler) concat(n *syntax.Concat, s *scope) exprFunc {
 	parts := make([]exprFunc, len(n.Nodes))
 	for i, e := range n.Nodes {
@@ -435,6 +450,8 @@ func concatValues(f *frame, vals []value.Value, escaping bool) (value.Value, err
 	return value.StrOfBytes(p.Buf).WithMarkup(markup), nil
 }
 
+// compare compiles a chain of comparisons: each operand is computed once,
+// and the first false one ends the chain.
 func (c *compiler) compare(n *syntax.Compare, s *scope) exprFunc {
 	if len(n.Ops) == 1 {
 		test := c.comparison(n, s)

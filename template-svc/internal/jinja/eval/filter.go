@@ -138,6 +138,8 @@ type attrPath struct {
 	fold   bool // fold case of the result
 }
 
+// newAttrPath reads the attribute argument of a filter; nothing or None is
+// the empty path, which gives the value itself.
 func newAttrPath(attr value.Value) attrPath {
 	switch {
 	case !given(attr):
@@ -148,6 +150,8 @@ func newAttrPath(attr value.Value) attrPath {
 	return attrPath{parts: []value.Value{attr}}
 }
 
+// get follows the path by item access of the sandbox, so that a missing
+// step is undefined and the next one raises.
 func (p *attrPath) get(r *run, v value.Value) (value.Value, error) {
 	for _, part := range p.parts {
 		var err error

@@ -27,6 +27,8 @@ func (s *scope) function() *scope {
 	return &scope{sym: newSymbols(s.sym, newFunction(s.sym.fn), s.sym.level+1)}
 }
 
+// softly is the scope of an if or inline-if: the same frame, but unknown
+// filters and tests fail only when they are reached.
 func (s *scope) softly() *scope {
 	c := *s
 	c.soft = true
@@ -140,6 +142,7 @@ func (c *compiler) leave(s *scope) func(f *frame) {
 	}
 }
 
+// do runs a step if there is one.
 func do(step func(f *frame), f *frame) {
 	if step != nil {
 		step(f)

@@ -42,6 +42,8 @@ func builtin(name string) value.Value {
 
 var raiseSignature = newSignature("raise_exception", 1, "message")
 
+// raiseException is the global raise_exception(message): TemplateError with
+// the text of message.
 func raiseException(r *run, a *args) (value.Value, error) {
 	b, err := raiseSignature.bind(a)
 	if err != nil {
@@ -56,6 +58,8 @@ func raiseException(r *run, a *args) (value.Value, error) {
 
 var strftimeSignature = newSignature("strftime_now", 1, "format")
 
+// strftimeNow is the global strftime_now(format): the render's clock, in
+// its own zone, written as C does.
 func strftimeNow(r *run, a *args) (value.Value, error) {
 	b, err := strftimeSignature.bind(a)
 	if err != nil {
@@ -103,6 +107,8 @@ func newDict(r *run, a *args) (*value.Dict, error) {
 	return d, nil
 }
 
+// dictOfPairs fills d from an iterable of pairs, with the messages of
+// Python's dict().
 func dictOfPairs(r *run, d *value.Dict, pairs value.Value) error {
 	if pairs.IsUndefined() {
 		return value.RaiseUndefined(pairs)
@@ -166,6 +172,7 @@ type rangeObject struct {
 	n           int
 }
 
+// newRange is range() of the sandbox: at most 100,000 members.
 func newRange(r *run, a *args) (value.Value, error) {
 	if len(a.kw) > 0 {
 		return value.Value{}, typeError("safe_range() got an unexpected keyword argument %s", value.ReprString(a.kw[0].name))
@@ -206,6 +213,7 @@ func newRange(r *run, a *args) (value.Value, error) {
 	return value.OfObject(o), nil
 }
 
+// errRange is the sandbox's refusal of a range that is too long.
 func errRange() error {
 	return pyerr.New(pyerr.Overflow, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (100000).")
 }
@@ -282,6 +290,7 @@ type rangeIter struct {
 	left       int
 }
 
+// Next gives the next member.
 func (it *rangeIter) Next() (value.Value, bool, error) {
 	if it.left == 0 {
 		return value.Value{}, false, nil
@@ -319,6 +328,7 @@ func (o *rangeObject) Contains(_ *limit.Meter, v value.Value) (bool, error) {
 	return d%o.step == 0 && d/o.step >= 0 && d/o.step < int64(o.n), nil
 }
 
+// slice gives a part of the range, which is a range again.
 func (o *rangeObject) slice(b [3]value.Value) (value.Value, error) {
 	start, stop, step, err := bounds(b, o.n)
 	if err != nil {
@@ -336,6 +346,7 @@ type cycler struct {
 	pos   int
 }
 
+// newCycler is cycler(...): RuntimeError without items.
 func newCycler(r *run, a *args) (value.Value, error) {
 	if len(a.kw) > 0 {
 		return value.Value{}, typeError("Cycler.__init__() got an unexpected keyword argument %s",
@@ -388,6 +399,7 @@ type joiner struct {
 
 var joinerSignature = newSignature("Joiner.__init__", 0, "sep")
 
+// newJoiner is joiner(sep=', ').
 func newJoiner(_ *run, a *args) (value.Value, error) {
 	b, err := joinerSignature.bind(a)
 	if err != nil {
@@ -416,6 +428,7 @@ func (j *joiner) Attr(name string) (value.Value, bool) {
 	return value.Value{}, false
 }
 
+// call gives nothing the first time and the separator from then on.
 func (j *joiner) call(_ *run, _ *args) (value.Value, error) {
 	if !j.used {
 		j.used = true
@@ -485,6 +498,7 @@ func lipsum(r *run, a *args) (value.Value, error) {
 	return value.StrOfBytes(p.Buf).WithMarkup(asHTML), nil
 }
 
+// lipsumParagraph writes one paragraph of n words.
 func lipsumParagraph(r *run, p *value.Printer, words []string, n int64, follows, asHTML bool) error {
 	open, end := "\n\n", "."
 	if asHTML {

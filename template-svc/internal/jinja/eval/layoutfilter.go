@@ -9,6 +9,9 @@ import (
 
 var indentSignature = newSignature("do_indent", 1, "s", "width", "first", "blank")
 
+// indentFilter is indent(s, width=4, first=False, blank=False): every line
+// but the first, and empty lines only if blank; width may be a text. Lines
+// end where str.splitlines says.
 func indentFilter(r *run, a *args) (value.Value, error) {
 	b, err := indentSignature.bind(a)
 	if err != nil {
@@ -75,6 +78,9 @@ var truncateSignature = &signature{
 // defaultLeeway is how much longer than length a text may be uncut.
 const defaultLeeway = 5
 
+// truncateFilter is truncate(s, length=255, killwords=False, end='...',
+// leeway=5): texts up to length + leeway stay whole; lengths count code
+// points.
 func truncateFilter(r *run, a *args) (value.Value, error) {
 	b, err := truncateSignature.bind(a)
 	if err != nil {
@@ -136,6 +142,8 @@ var wordWrapSignature = &signature{
 	params: []string{"s", "width", "break_long_words", "wrapstring", "break_on_hyphens"},
 }
 
+// wordWrapFilter is wordwrap(s, width=79, break_long_words=True,
+// wrapstring=None, break_on_hyphens=True): each line is wrapped by itself.
 func wordWrapFilter(r *run, a *args) (value.Value, error) {
 	b, err := wordWrapSignature.bind(a)
 	if err != nil {
@@ -197,6 +205,8 @@ var xmlAttrSignature = &signature{
 	params: []string{"d", "autospace"},
 }
 
+// xmlAttrFilter is xmlattr(d, autospace=True): the entries as attributes,
+// None and undefined left out, values escaped.
 func xmlAttrFilter(r *run, a *args) (value.Value, error) {
 	b, err := xmlAttrSignature.bind(a)
 	if err != nil {
@@ -258,6 +268,8 @@ func urlQuote(s, safe string) string {
 	return b.String()
 }
 
+// urlEncode is urlencode: a text percent-encoded with "/" kept, or pairs
+// joined as a query string.
 func urlEncode(r *run, v value.Value) (value.Value, error) {
 	if v.IsStr() || !v.CanIter() {
 		s, err := value.StrOf(&r.m, v)

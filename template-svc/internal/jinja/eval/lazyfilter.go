@@ -88,6 +88,7 @@ func (r *run) lazily(v value.Value, empty bool, start func() error,
 	})
 }
 
+// pathParts splits a dotted attribute; parts of digits are indices.
 func pathParts(attr string) []value.Value {
 	var parts []value.Value
 	for _, p := range strings.Split(attr, ".") {
@@ -104,6 +105,8 @@ func pathParts(attr string) []value.Value {
 
 var contextSignature = &signature{name: "sync_do_map", required: 1, hidden: 1, params: []string{"value"}}
 
+// mapFilter is map(filter, ...) or map(attribute=..., default=...). A false
+// value of any type has no members.
 func mapFilter(r *run, a *args) (value.Value, error) {
 	if len(a.pos) == 0 {
 		_, err := contextSignature.bind(a)
@@ -229,6 +232,8 @@ func selectTest(r *run, rest []value.Value, kw []keyword) func(v value.Value) (b
 	}
 }
 
+// itemsFilter is items: the pairs of a mapping, none of undefined; for
+// anything else the fault comes with the first step.
 func itemsFilter(r *run, b []value.Value) (value.Value, error) {
 	v := b[0]
 	var it value.Iterator
@@ -246,6 +251,8 @@ func itemsFilter(r *run, b []value.Value) (value.Value, error) {
 	}), nil
 }
 
+// uniqueFilter is unique(value, case_sensitive=False, attribute=None): the
+// first member of each key, in order.
 func uniqueFilter(r *run, b []value.Value) (value.Value, error) {
 	path := newAttrPath(b[2])
 	path.fold = !b[1].Truth()
@@ -265,6 +272,8 @@ func uniqueFilter(r *run, b []value.Value) (value.Value, error) {
 	}), nil
 }
 
+// batchFilter is batch(value, linecount, fill_with=None): lists of
+// linecount members, the last one filled up.
 func batchFilter(r *run, b []value.Value) (value.Value, error) {
 	var it value.Iterator
 	var held []value.Value
@@ -314,6 +323,8 @@ func batchFilter(r *run, b []value.Value) (value.Value, error) {
 	}), nil
 }
 
+// sliceFilter is slice(value, slices, fill_with=None): as many lists as
+// asked for, of nearly equal length.
 func sliceFilter(r *run, b []value.Value) (value.Value, error) {
 	var cells []value.Value
 	started := false

@@ -35,6 +35,8 @@ func usesLoop(n *syntax.For) bool {
 	return scoped
 }
 
+// forStmt compiles a loop. The target and the body share a frame that is
+// set up anew each round; the iterable is computed in the frame around.
 func (c *compiler) forStmt(n *syntax.For, s *scope) stmtFunc {
 	inner := s.inner()
 	if n.Recursive {
@@ -125,6 +127,7 @@ type filtered struct {
 	done bool
 }
 
+// Next gives the next value that passes.
 func (g *filtered) Next() (value.Value, bool, error) {
 	for !g.done {
 		v, ok, err := g.it.Next()
@@ -143,6 +146,7 @@ func (g *filtered) Next() (value.Value, bool, error) {
 	return value.Value{}, false, nil
 }
 
+// run runs a loop that cannot be called.
 func (l *forLoop) run(f *frame) (control, error) {
 	seq, err := l.iter(f)
 	if err != nil {
@@ -219,6 +223,8 @@ func (l *forLoop) cells(f *frame, cells []value.Value) (control, error) {
 	return l.finish(f, empty)
 }
 
+// round binds the target and runs the body once. How the body ended says
+// whether the round counts for else.
 func (l *forLoop) round(f *frame, v value.Value) (control, error) {
 	if err := f.r.m.Step(); err != nil {
 		return goOn, at(err, l.node)
@@ -247,6 +253,8 @@ type recursion struct {
 	up *frame
 }
 
+// runRecursive runs a loop whose body may call loop(...): the loop has a
+// record per call.
 func (l *forLoop) runRecursive(f *frame) (control, error) {
 	seq, err := l.iter(f)
 	if err == nil {

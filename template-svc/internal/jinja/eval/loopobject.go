@@ -29,6 +29,8 @@ type loop struct {
 	depth0  int
 }
 
+// newLoop makes the loop object of a loop over it, whose sequence is seq
+// unless a filter stands between.
 func newLoop(r *run, seq value.Value, it value.Iterator, filtered bool) *loop {
 	lp := &loop{r: r, it: it, index0: -1, length: -1}
 	lp.self = lp
@@ -78,6 +80,8 @@ func (lp *loop) peek() error {
 	return nil
 }
 
+// last reports whether this is the last round, reading one value ahead if
+// it must.
 func (lp *loop) last() (bool, error) {
 	if lp.isCells {
 		return lp.index0+1 >= len(lp.cells), nil
@@ -118,6 +122,7 @@ var (
 	noNext     = value.Undefined(&value.Undef{Hint: "there is no next item"})
 )
 
+// previous is loop.previtem, undefined with a hint in the first round.
 func (lp *loop) previous() value.Value {
 	switch {
 	case lp.index0 <= 0:
@@ -128,6 +133,7 @@ func (lp *loop) previous() value.Value {
 	return lp.before
 }
 
+// nextItem is loop.nextitem, undefined with a hint in the last round.
 func (lp *loop) nextItem() (value.Value, error) {
 	if last, err := lp.last(); last || err != nil {
 		return noNext, err
@@ -177,6 +183,7 @@ func (lp *loop) attr(name string) (v value.Value, ok bool, err error) {
 	return value.Value{}, false, nil
 }
 
+// cycle is loop.cycle(...): one of its arguments by the round's index.
 func (lp *loop) cycle(_ *run, a *args) (value.Value, error) {
 	if len(a.pos) == 0 {
 		return value.Value{}, pyerr.New(pyerr.Type, "no items for cycling given")
@@ -184,6 +191,8 @@ func (lp *loop) cycle(_ *run, a *args) (value.Value, error) {
 	return a.pos[lp.index0%len(a.pos)], nil
 }
 
+// isChanged is loop.changed(...): whether the arguments differ from those
+// of the last call.
 func (lp *loop) isChanged(r *run, a *args) (value.Value, error) {
 	if lp.seen {
 		same, err := value.Equal(&r.m, value.Tuple(lp.changed), value.Tuple(a.pos))

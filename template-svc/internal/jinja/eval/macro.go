@@ -113,6 +113,8 @@ func (c *compiler) macroBody(n syntax.Node, name string, sig *syntax.Signature, 
 	return d
 }
 
+// special gives slots to caller, kwargs and varargs as far as the body
+// reads them: only then a macro accepts what they stand for.
 func (d *macroDef) special(names map[string]bool, sym *symbols) {
 	if names["caller"] {
 		if d.explicit {
@@ -130,6 +132,8 @@ func (d *macroDef) special(names map[string]bool, sym *symbols) {
 	}
 }
 
+// macroStmt compiles a macro tag: it binds a macro that holds on to the
+// record it was defined in, so later bindings there are seen.
 func (c *compiler) macroStmt(n *syntax.Macro, s *scope) stmtFunc {
 	def := c.macroBody(n, n.Name, &n.Signature, n.Body, s)
 	set := c.setter(n.Name, s)
@@ -139,6 +143,8 @@ func (c *compiler) macroStmt(n *syntax.Macro, s *scope) stmtFunc {
 	}
 }
 
+// callBlock compiles a call tag: the body becomes a macro that is passed as
+// caller.
 func (c *compiler) callBlock(n *syntax.CallBlock, s *scope) stmtFunc {
 	def := c.macroBody(n, "", &n.Signature, n.Body, s)
 	call := c.call(n.Call, s, true)

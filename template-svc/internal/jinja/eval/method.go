@@ -34,6 +34,7 @@ func dictMethods(name string) methodFunc {
 	return nil
 }
 
+// dictGet is dict.get(key, default=None).
 func dictGet(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("dict", "get", 1, 2); err != nil {
 		return self, err
@@ -51,6 +52,7 @@ func dictGet(r *run, self value.Value, a *args) (value.Value, error) {
 	return value.None, nil
 }
 
+// dictFromKeys is dict.fromkeys(iterable, value=None).
 func dictFromKeys(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("dict", "fromkeys", 1, 2); err != nil {
 		return self, err
@@ -88,6 +90,7 @@ func (d *dictView) Unhashable() bool { return d.name != "values" }
 // Len is the number of entries.
 func (d *dictView) Len() (int, error) { return d.dict.Len(), nil }
 
+// cell is what the view shows of an entry.
 func (d *dictView) cell(e value.Entry) value.Value {
 	switch d.name {
 	case "keys":
@@ -104,6 +107,7 @@ type viewIter struct {
 	at, step int
 }
 
+// Next gives the next entry in the direction of step.
 func (it *viewIter) Next() (value.Value, bool, error) {
 	es := it.view.dict.Entries()
 	if it.at < 0 || it.at >= len(es) {
@@ -163,6 +167,7 @@ func listMethods(name string) methodFunc {
 	return nil
 }
 
+// listCount is count(x) of list and tuple.
 func listCount(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity(self.TypeName(), "count", 1, 1); err != nil {
 		return self, err
@@ -183,6 +188,8 @@ func listCount(r *run, self value.Value, a *args) (value.Value, error) {
 	return value.Int(n), nil
 }
 
+// listIndex is index(x, start, stop) of list and tuple: ValueError if x is
+// not there.
 func listIndex(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity(self.TypeName(), "index", 1, 3); err != nil {
 		return self, err
@@ -246,6 +253,7 @@ func noArgs(owner, name string, f func(v value.Value) (value.Value, error)) meth
 	}
 }
 
+// intMethods gives a method of int, which bool shares.
 func intMethods(name string) methodFunc {
 	switch name {
 	case "bit_length":
@@ -271,6 +279,7 @@ func intMethods(name string) methodFunc {
 	return nil
 }
 
+// floatMethods gives a method of float.
 func floatMethods(name string) methodFunc {
 	switch name {
 	case "is_integer":
@@ -290,6 +299,7 @@ func floatMethods(name string) methodFunc {
 	return nil
 }
 
+// floatRatio is float.as_integer_ratio: the exact quotient.
 func floatRatio(v value.Value) (value.Value, error) {
 	f := v.AsFloat()
 	switch {

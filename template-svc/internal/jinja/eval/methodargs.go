@@ -5,8 +5,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// typeError makes a TypeError.
 func typeError(format string, a ...any) error { return pyerr.Newf(pyerr.Type, format, a...) }
 
+// valueError makes a ValueError.
 func valueError(message string) error { return pyerr.New(pyerr.Value, message) }
 
 // errNoAttribute is Python's AttributeError; a namespace's own names the

@@ -38,6 +38,7 @@ var (
 	}
 )
 
+// absFilter is Python's abs().
 func absFilter(_ *run, a *args) (value.Value, error) {
 	if len(a.kw) > 0 {
 		return value.Value{}, typeError("abs() takes no keyword arguments")
@@ -57,6 +58,7 @@ func absFilter(_ *run, a *args) (value.Value, error) {
 	return value.Unary("+", v)
 }
 
+// lengthFilter is Python's len().
 func lengthFilter(r *run, a *args) (value.Value, error) {
 	if len(a.kw) > 0 {
 		return value.Value{}, typeError("len() takes no keyword arguments")
@@ -102,6 +104,7 @@ func toInt(r *run, b []value.Value) (value.Value, error) {
 	return def, nil
 }
 
+// textToInt is int(text, base), then int(float(text)), then the default.
 func textToInt(r *run, v, base, def value.Value) (value.Value, error) {
 	if err := r.m.Scan(len(v.AsStr())); err != nil {
 		return v, err
@@ -125,6 +128,8 @@ func textToInt(r *run, v, base, def value.Value) (value.Value, error) {
 	return i, nil
 }
 
+// toFloat is float(value, default=0.0): junk gives the default, undefined
+// raises.
 func toFloat(_ *run, b []value.Value) (value.Value, error) {
 	v := b[0]
 	switch {
@@ -144,6 +149,8 @@ func toFloat(_ *run, b []value.Value) (value.Value, error) {
 	return b[1], nil
 }
 
+// roundFilter is round(value, precision=0, method='common'): "common" is
+// Python's round, so that ints stay ints and halves go to even.
 func roundFilter(r *run, b []value.Value) (value.Value, error) {
 	how := "common"
 	if !isMissing(b[2]) {
@@ -256,6 +263,8 @@ func roundInt(r *run, v value.Value, digits int64) (value.Value, error) {
 	return value.Binary(&r.m, "*", q, scale)
 }
 
+// sumFilter is sum(iterable, attribute=None, start=0), with the operator +
+// of each type.
 func sumFilter(r *run, b []value.Value) (value.Value, error) {
 	sum := value.Int(0)
 	if !isMissing(b[2]) {

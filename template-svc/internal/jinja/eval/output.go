@@ -144,6 +144,8 @@ func (c *compiler) printer() func(f *frame, v value.Value) error {
 	}
 }
 
+// printValue prints the text of a value. Numbers and strings go straight to
+// the output.
 func printValue(f *frame, v value.Value) error {
 	if v.IsStr() {
 		return f.r.emit(v.AsStr())
@@ -160,6 +162,8 @@ func printValue(f *frame, v value.Value) error {
 	return f.r.emit(s)
 }
 
+// printSum prints a chain of +; plain strings are written one after another
+// instead of being joined first.
 func (c *compiler) printSum(n *syntax.Binary, s *scope) func(f *frame) error {
 	a := c.adder(n, s)
 	return func(f *frame) error {
@@ -239,6 +243,7 @@ func (c *compiler) printCall(n *syntax.Call, s *scope) func(f *frame) error {
 	}
 }
 
+// printJSON prints x|tojson into the output without making a string of it.
 func (c *compiler) printJSON(n *syntax.Filter, s *scope) func(f *frame) error {
 	expr := c.expr(n.Node, s)
 	list := c.args(&n.Args, s)

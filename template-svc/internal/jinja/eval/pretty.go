@@ -20,6 +20,8 @@ type pretty struct {
 	p value.Printer
 }
 
+// prettyPrint is pprint: the repr if it fits into a line, else members
+// under one another; dict keys are sorted.
 func prettyPrint(r *run, v value.Value) (value.Value, error) {
 	v, err := sortedKeys(r, v, 0)
 	if err != nil {
@@ -57,6 +59,7 @@ func sortedKeys(r *run, v value.Value, depth int) (value.Value, error) {
 	return v, nil
 }
 
+// sortedDict gives a dict with its keys in order.
 func sortedDict(r *run, d *value.Dict, depth int) (value.Value, error) {
 	entries := d.Entries()
 	keys := make([]value.Value, len(entries))
@@ -84,6 +87,7 @@ func sortedDict(r *run, d *value.Dict, depth int) (value.Value, error) {
 	return value.OfDict(out), nil
 }
 
+// repr is the text that must fit into a line.
 func (w *pretty) repr(v value.Value) (string, error) { return value.ReprOf(&w.r.m, v) }
 
 // format writes v, which starts at column indent and has allowance columns
@@ -121,8 +125,10 @@ func (w *pretty) format(v value.Value, indent, allowance, level int) error {
 	return w.p.Write(rep)
 }
 
+// line starts a new line at a column.
 func (w *pretty) line(indent int) error { return w.p.Write("\n" + strings.Repeat(" ", indent)) }
 
+// entries writes the entries of a dict under one another.
 func (w *pretty) entries(entries []value.Entry, indent, allowance, level int) error {
 	for i, e := range entries {
 		if i > 0 {
@@ -151,6 +157,7 @@ func (w *pretty) entries(entries []value.Entry, indent, allowance, level int) er
 	return nil
 }
 
+// cells writes the members of a list or tuple under one another.
 func (w *pretty) cells(open string, cells []value.Value, end string, indent, allowance, level int) error {
 	if err := w.p.Write(open); err != nil {
 		return err

@@ -53,8 +53,11 @@ var (
 	attrSignature = &signature{name: "do_attr", required: 2, hidden: 1, params: []string{"obj", "name"}}
 )
 
+// hinted is an undefined value whose message is a hint.
 func hinted(hint string) value.Value { return value.Undefined(&value.Undef{Hint: hint}) }
 
+// defaultFilter is default(value, default_value=”, boolean=False):
+// undefined values are replaced, false ones only with boolean.
 func defaultFilter(_ *run, b []value.Value) (value.Value, error) {
 	if !b[0].IsUndefined() && (!b[2].Truth() || b[0].Truth()) {
 		return b[0], nil
@@ -65,6 +68,7 @@ func defaultFilter(_ *run, b []value.Value) (value.Value, error) {
 	return b[1], nil
 }
 
+// firstFilter is first: the first member, or undefined with a hint.
 func firstFilter(_ *run, b []value.Value) (value.Value, error) {
 	it, err := b[0].Iter()
 	if err != nil {
@@ -113,8 +117,11 @@ type stepper struct {
 	next func() (value.Value, bool, error)
 }
 
+// Next calls the function.
 func (s *stepper) Next() (value.Value, bool, error) { return s.next() }
 
+// lastFilter is last: TypeError for what has no end to start from,
+// generators among them.
 func lastFilter(r *run, b []value.Value) (value.Value, error) {
 	it, err := reversed(r, b[0])
 	if err != nil {
@@ -127,6 +134,7 @@ func lastFilter(r *run, b []value.Value) (value.Value, error) {
 	return v, err
 }
 
+// randomFilter is random; a render always draws the same.
 func randomFilter(r *run, b []value.Value) (value.Value, error) {
 	n, err := b[0].Len()
 	if err != nil {
@@ -143,11 +151,13 @@ func randomFilter(r *run, b []value.Value) (value.Value, error) {
 	return v, err
 }
 
+// listFilter is list. Lists are immutable here, so a list is its own copy.
 func listFilter(r *run, b []value.Value) (value.Value, error) {
 	cells, err := r.collect(b[0])
 	return value.List(cells), err
 }
 
+// reverseFilter is reverse: a text from back to front, or a lazy sequence.
 func reverseFilter(r *run, b []value.Value) (value.Value, error) {
 	v := b[0]
 	if v.IsStr() {
@@ -170,6 +180,8 @@ func reverseFilter(r *run, b []value.Value) (value.Value, error) {
 	return sliceOf(r, value.List(cells), [3]value.Value{value.None, value.None, value.Int(-1)})
 }
 
+// extremeFilter is min or max(value, case_sensitive=False, attribute=None):
+// the first of equal members wins.
 func extremeFilter(name string) nativeFunc {
 	sig := &signature{
 		name: "do_" + name, required: 1, hidden: 1,
@@ -223,6 +235,8 @@ func sorted(r *run, cells, keys []value.Value, reverse bool) (value.Value, error
 	return value.List(out), nil
 }
 
+// sortFilter is sort(value, reverse=False, case_sensitive=False,
+// attribute=None), stable, with several attributes parted by commas.
 func sortFilter(r *run, b []value.Value) (value.Value, error) {
 	cells, err := r.collect(b[0])
 	if err != nil {
@@ -259,6 +273,7 @@ func sortPaths(attr value.Value, fold bool) []attrPath {
 	return paths
 }
 
+// splitComma splits at commas, empty parts included.
 func splitComma(s string) []string {
 	var parts []string
 	start := 0
@@ -271,6 +286,8 @@ func splitComma(s string) []string {
 	return append(parts, s[start:])
 }
 
+// dictSortFilter is dictsort(value, case_sensitive=False, by='key',
+// reverse=False): a list of pairs.
 func dictSortFilter(r *run, b []value.Value) (value.Value, error) {
 	by := "key"
 	if !isMissing(b[2]) {
@@ -304,6 +321,9 @@ func dictSortFilter(r *run, b []value.Value) (value.Value, error) {
 	return sorted(r, cells, keys, b[3].Truth())
 }
 
+// groupByFilter is groupby(value, attribute, default=None,
+// case_sensitive=False): sorted first; a group shows the key of its first
+// member as written.
 func groupByFilter(r *run, b []value.Value) (value.Value, error) {
 	path := newAttrPath(b[1])
 	if given(b[2]) {

@@ -13,6 +13,8 @@ type branch struct {
 	cost int // of the test of an elif
 }
 
+// ifStmt compiles an if with its elifs. All branches share the frame
+// around.
 func (c *compiler) ifStmt(n *syntax.If, s *scope) stmtFunc {
 	arms := []branch{{c.cond(n.Test, s), c.body(n.Body, s), 0}}
 	for _, e := range n.Elif {
@@ -69,6 +71,7 @@ func (c *compiler) binder(target syntax.Expr, s *scope) func(f *frame, v value.V
 	return nil
 }
 
+// setAttr sets an attribute of a namespace.
 func setAttr(ns value.Value, attr string, v value.Value) error {
 	o, ok := ns.AsObject().(*namespace)
 	if !ok {
@@ -78,6 +81,7 @@ func setAttr(ns value.Value, attr string, v value.Value) error {
 	return nil
 }
 
+// errNoNamespace is the refusal of set x.y where x is no namespace.
 func errNoNamespace() error {
 	return pyerr.New(pyerr.TemplateRuntime, "cannot assign attribute on non-namespace object")
 }
@@ -162,6 +166,8 @@ func (c *compiler) namespaces(target syntax.Expr, s *scope) func(f *frame) error
 	}
 }
 
+// set compiles set target = value; a single name, the usual case, needs no
+// checks.
 func (c *compiler) set(n *syntax.Set, s *scope) stmtFunc {
 	expr := c.expr(n.Value, s)
 	if name, ok := n.Target.(*syntax.Name); ok {
@@ -202,6 +208,8 @@ func (c *compiler) captured(nodes []syntax.Node, s *scope) (enter, leave func(*f
 	return enter, c.leave(s), body
 }
 
+// setBlock compiles set target ... endset: the body's text, taken off the
+// output, through the filters.
 func (c *compiler) setBlock(n *syntax.SetBlock, s *scope) stmtFunc {
 	inner := s.inner()
 	enter, leave, body := c.captured(n.Body, inner)
@@ -236,6 +244,8 @@ func (c *compiler) setBlock(n *syntax.SetBlock, s *scope) stmtFunc {
 	}
 }
 
+// filterBlock compiles filter ... endfilter: the body's text, taken off the
+// output, printed through the filters.
 func (c *compiler) filterBlock(n *syntax.FilterBlock, s *scope) stmtFunc {
 	inner := s.inner()
 	inner.sym.visitAll(n.Body)
@@ -265,6 +275,8 @@ func (c *compiler) filterBlock(n *syntax.FilterBlock, s *scope) stmtFunc {
 	}
 }
 
+// with compiles with ... endwith. The values see the frame around, not one
+// another.
 func (c *compiler) with(n *syntax.With, s *scope) stmtFunc {
 	inner := s.inner()
 	for _, t := range n.Targets {
@@ -297,6 +309,8 @@ func (c *compiler) with(n *syntax.With, s *scope) stmtFunc {
 	}
 }
 
+// autoescape compiles autoescape ... endautoescape. Only code inside it
+// pays for the question whether to escape.
 func (c *compiler) autoescape(n *syntax.Autoescape, s *scope) stmtFunc {
 	inner := s.inner()
 	inner.sym.visit(n.On)

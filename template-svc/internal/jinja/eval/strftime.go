@@ -158,6 +158,8 @@ func numberField(t time.Time, code byte) (n int64, digits int, pad byte, ok bool
 	return 0, 0, 0, false
 }
 
+// padNumber writes a number to its width; the flags "-", "_" and "0" choose
+// no padding, blanks or zeros.
 func padNumber(n int64, width int, pad, flag byte) string {
 	s := strconv.FormatInt(n, 10)
 	switch flag {

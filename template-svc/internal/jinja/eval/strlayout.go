@@ -9,6 +9,7 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// partitionMethod is partition or rpartition: a tuple of three.
 func partitionMethod(name string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 1, 1); err != nil {
@@ -63,6 +64,7 @@ func justified(r *run, s, fill string, width int64, how string) (string, error) 
 	return s, r.m.Bytes(len(s))
 }
 
+// justMethod is center, ljust or rjust(width, fillchar=' ').
 func justMethod(name string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 1, 2); err != nil {
@@ -90,6 +92,7 @@ func justMethod(name string) methodFunc {
 	}
 }
 
+// zfill is zfill(width): zeros after the sign.
 func zfill(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("str", "zfill", 1, 1); err != nil {
 		return self, err
@@ -106,6 +109,8 @@ func zfill(r *run, self value.Value, a *args) (value.Value, error) {
 	return value.Str(sign + s).WithMarkup(self.IsMarkup()), err
 }
 
+// expandTabs is expandtabs(tabsize=8), columns counted from the last line
+// end.
 func expandTabs(r *run, self value.Value, a *args) (value.Value, error) {
 	b, err := a.named("expandtabs", "tabsize")
 	if err != nil {
@@ -153,6 +158,7 @@ type formatFields struct {
 	mapping value.Value
 }
 
+// Arg gives a positional argument.
 func (f *formatFields) Arg(i int) (value.Value, error) {
 	if i >= len(f.a.pos) {
 		return value.Value{}, pyerr.New(pyerr.Index, "tuple index out of range")
@@ -160,6 +166,7 @@ func (f *formatFields) Arg(i int) (value.Value, error) {
 	return f.a.pos[i], nil
 }
 
+// Named gives a keyword argument, or an entry of format_map's mapping.
 func (f *formatFields) Named(name string) (value.Value, error) {
 	if f.mapping.Kind() == value.KindDict {
 		if v, ok := f.mapping.AsDict().GetStr(name); ok {
@@ -174,14 +181,18 @@ func (f *formatFields) Named(name string) (value.Value, error) {
 	return value.Value{}, pyerr.New(pyerr.Key, value.ReprString(name))
 }
 
+// Attr is attribute access of the sandbox.
 func (f *formatFields) Attr(v value.Value, name string) (value.Value, error) { return getAttr(v, name) }
 
+// Item is item access of the sandbox.
 func (f *formatFields) Item(v, key value.Value) (value.Value, error) { return getItem(f.r, v, key) }
 
+// strFormat is str.format(...) within the sandbox.
 func strFormat(r *run, self value.Value, a *args) (value.Value, error) {
 	return value.Format(&r.m, self, &formatFields{r: r, a: a})
 }
 
+// strFormatMap is str.format_map(mapping) within the sandbox.
 func strFormatMap(r *run, self value.Value, a *args) (value.Value, error) {
 	if len(a.kw) > 0 {
 		return self, typeError("format_map() takes no keyword arguments")
@@ -192,6 +203,8 @@ func strFormatMap(r *run, self value.Value, a *args) (value.Value, error) {
 	return value.Format(&r.m, self, &formatFields{r: r, a: &args{}, mapping: a.pos[0]})
 }
 
+// translate is translate(table): a mapping from code points to texts, code
+// points or None.
 func translate(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("str", "translate", 1, 1); err != nil {
 		return self, err

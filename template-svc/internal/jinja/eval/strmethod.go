@@ -97,6 +97,7 @@ func strTests(name string) methodFunc {
 	return nil
 }
 
+// mapped makes a method without arguments of a function on text.
 func mapped(name string, f func(string) string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 0, 0); err != nil {
@@ -109,6 +110,7 @@ func mapped(name string, f func(string) string) methodFunc {
 	}
 }
 
+// predicate makes a method without arguments of a test of a text.
 func predicate(name string, f func(string) bool) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 0, 0); err != nil {
@@ -139,6 +141,7 @@ func stripText(s, set, side string, given bool) string {
 	return s
 }
 
+// stripMethod is strip, lstrip or rstrip(chars=None).
 func stripMethod(name string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 0, 1); err != nil {
@@ -148,6 +151,8 @@ func stripMethod(name string) methodFunc {
 	}
 }
 
+// strip strips a set of characters, whitespace if chars is None or not
+// given.
 func strip(r *run, self, chars value.Value, name string) (value.Value, error) {
 	given := !chars.IsNone() && !isMissing(chars)
 	if given && !chars.IsStr() {
@@ -164,6 +169,7 @@ func strip(r *run, self, chars value.Value, name string) (value.Value, error) {
 	return value.Str(s).WithMarkup(self.IsMarkup()), r.m.Scan(len(self.AsStr()))
 }
 
+// splitMethod is split or rsplit(sep=None, maxsplit=-1).
 func splitMethod(name string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {
 		sep, limit := value.None, value.Value{}
@@ -186,6 +192,8 @@ func splitMethod(name string) methodFunc {
 	}
 }
 
+// split cuts at sep, or at runs of whitespace without leading and trailing
+// empty parts; ValueError for an empty sep.
 func split(r *run, self, sep value.Value, limit int, right bool) (value.Value, error) {
 	s := self.AsStr()
 	if err := r.m.Scan(len(s)); err != nil {
@@ -219,6 +227,7 @@ func split(r *run, self, sep value.Value, limit int, right bool) (value.Value, e
 	return r.texts(strings.SplitN(s, d, limit), self.IsMarkup())
 }
 
+// splitLines is splitlines(keepends=False).
 func splitLines(r *run, self value.Value, a *args) (value.Value, error) {
 	b, err := a.named("splitlines", "keepends")
 	if err != nil {
@@ -233,6 +242,8 @@ func splitLines(r *run, self value.Value, a *args) (value.Value, error) {
 	return r.texts(value.SplitLines(self.AsStr(), b[0].Truth()), self.IsMarkup())
 }
 
+// strJoin is join(iterable): TypeError for members that are no strings;
+// Markup escapes instead.
 func strJoin(r *run, self value.Value, a *args) (value.Value, error) {
 	if err := a.arity("str", "join", 1, 1); err != nil {
 		return self, err
@@ -277,6 +288,7 @@ func escaped(r *run, v value.Value) (string, error) {
 	return s, r.m.Bytes(len(s))
 }
 
+// strReplace is replace(old, new, count=-1).
 func strReplace(r *run, self value.Value, a *args) (value.Value, error) {
 	if len(a.kw) > 0 || len(a.pos) < 2 || len(a.pos) > 3 {
 		if err := a.arity("str", "replace", 2, 3); err != nil {
@@ -336,6 +348,7 @@ func affixes(name string, v value.Value) ([]value.Value, error) {
 	return v.Cells(), nil
 }
 
+// affixMethod is startswith or endswith(affix or tuple, start, end).
 func affixMethod(name string) methodFunc {
 	has := strings.HasPrefix
 	if name == "endswith" {
@@ -368,6 +381,7 @@ func affixMethod(name string) methodFunc {
 	}
 }
 
+// affixArity is the error of the wrong number of arguments.
 func affixArity(name string, a *args) error {
 	switch {
 	case len(a.kw) > 0:
@@ -378,6 +392,7 @@ func affixArity(name string, a *args) error {
 	return typeError("%s() takes at most 3 arguments (%d given)", name, len(a.pos))
 }
 
+// removeMethod is removeprefix or removesuffix(affix).
 func removeMethod(name string) methodFunc {
 	return func(_ *run, self value.Value, a *args) (value.Value, error) {
 		if err := a.arity("str", name, 1, 1); err != nil {
@@ -396,6 +411,8 @@ func removeMethod(name string) methodFunc {
 	}
 }
 
+// findMethod is find, rfind, index or rindex(sub, start, end), in code
+// points.
 func findMethod(name string) methodFunc {
 	find := strings.Index
 	if name[0] == 'r' {
@@ -426,6 +443,7 @@ func findMethod(name string) methodFunc {
 	}
 }
 
+// strCount is count(sub, start, end), without overlaps.
 func strCount(r *run, self value.Value, a *args) (value.Value, error) {
 	if len(a.kw) > 0 || len(a.pos) < 1 || len(a.pos) > 3 {
 		return self, affixArity("count", a)

@@ -24,6 +24,8 @@ type slotName struct {
 	name  string
 }
 
+// newFunction makes a function within outer, whose records then have to
+// outlive their calls.
 func newFunction(outer *function) *function {
 	for f := outer; f != nil; f = f.outer {
 		f.inner = true
@@ -31,6 +33,8 @@ func newFunction(outer *function) *function {
 	return &function{outer: outer, slots: map[slotName]int{}}
 }
 
+// slot gives the slot of a name at a nesting level, a new one if it has
+// none.
 func (f *function) slot(level int, name string) int {
 	key := slotName{level, name}
 	i, ok := f.slots[key]
@@ -78,6 +82,7 @@ type symbols struct {
 	stores map[string]bool
 }
 
+// newSymbols makes the symbols of an empty frame.
 func newSymbols(parent *symbols, fn *function, level int) *symbols {
 	return &symbols{
 		level: level, fn: fn, parent: parent,
@@ -85,6 +90,7 @@ func newSymbols(parent *symbols, fn *function, level int) *symbols {
 	}
 }
 
+// own looks name up in this frame, branches below an if included.
 func (s *symbols) own(name string) (ref, bool) {
 	for b := s; b != nil; b = b.base {
 		if r, ok := b.refs[name]; ok {
@@ -104,6 +110,7 @@ func (s *symbols) find(name string) (ref, bool) {
 	return ref{}, false
 }
 
+// stored reports whether this frame binds name.
 func (s *symbols) stored(name string) bool {
 	for b := s; b != nil; b = b.base {
 		if b.stores[name] {
@@ -113,6 +120,8 @@ func (s *symbols) stored(name string) bool {
 	return false
 }
 
+// setLoad says how a variable gets its value, in place of what was said
+// before.
 func (s *symbols) setLoad(l load) {
 	if i, ok := s.at[l.ref]; ok {
 		s.loads[i] = l
@@ -122,6 +131,7 @@ func (s *symbols) setLoad(l load) {
 	s.loads = append(s.loads, l)
 }
 
+// define gives name a slot in this frame.
 func (s *symbols) define(name string, l load) ref {
 	l.ref = ref{s.fn, s.fn.slot(s.level, name)}
 	s.refs[name] = l.ref
@@ -135,6 +145,8 @@ func (s *symbols) param(name string) ref {
 	return s.define(name, load{do: loadParam})
 }
 
+// store enters a binding: a name that is new here starts as the variable of
+// that name around, or unset.
 func (s *symbols) store(name string) {
 	s.stores[name] = true
 	if _, ok := s.own(name); ok {
@@ -149,6 +161,8 @@ func (s *symbols) store(name string) {
 	s.define(name, load{do: loadUndefined})
 }
 
+// use enters a reading: a name nobody around knows is one of the render's
+// variables.
 func (s *symbols) use(name string) {
 	if _, ok := s.find(name); !ok {
 		s.define(name, load{do: loadResolve, name: name})
@@ -190,6 +204,7 @@ func (s *symbols) branch(branches []*symbols) {
 	}
 }
 
+// sortedNames lists a set.
 func sortedNames(set map[string]bool) []string {
 	names := make([]string, 0, len(set))
 	for n := range set {
@@ -220,6 +235,7 @@ func (s *symbols) visitAll(nodes []syntax.Node) {
 	}
 }
 
+// visit enters the names of a node.
 func (s *symbols) visit(n syntax.Node) {
 	switch n := n.(type) {
 	case nil:
@@ -264,6 +280,8 @@ func (s *symbols) visit(n syntax.Node) {
 	}
 }
 
+// visitIf enters an if: its test in this frame, each branch on top of it,
+// then all branches merged.
 func (s *symbols) visitIf(n *syntax.If) {
 	s.visit(n.Test)
 	inner := func(visit func(b *symbols)) *symbols {

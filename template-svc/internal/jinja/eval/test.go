@@ -45,6 +45,7 @@ func (c *compiler) test(n *syntax.Test, s *scope) func(f *frame) (bool, error) {
 	}
 }
 
+// noArguments reports whether a call gives no arguments.
 func noArguments(a *syntax.Args) bool {
 	return len(a.Pos) == 0 && len(a.Kw) == 0 && a.Star == nil && a.StarStar == nil
 }
@@ -86,6 +87,8 @@ func simpleTest(name string) func(v value.Value) bool {
 	return nil
 }
 
+// isSequence is Jinja2's test: a length and item access. Undefined has
+// both.
 func isSequence(v value.Value) bool {
 	switch v.Kind() {
 	case value.KindUndefined, value.KindStr, value.KindList, value.KindTuple, value.KindDict:
@@ -98,6 +101,7 @@ func isSequence(v value.Value) bool {
 	return false
 }
 
+// isCallable is Python's callable(); undefined has a __call__ that raises.
 func isCallable(v value.Value) bool {
 	if v.IsUndefined() {
 		return true
@@ -185,6 +189,7 @@ func operatorTest(name string) testFunc {
 	}
 }
 
+// pairTest makes a test of a value and one argument.
 func pairTest(name, second string, f func(r *run, a, b value.Value) (bool, error)) testFunc {
 	sig := newSignature(name, 2, "value", second)
 	return func(r *run, a *args) (bool, error) {
@@ -196,6 +201,7 @@ func pairTest(name, second string, f func(r *run, a, b value.Value) (bool, error
 	}
 }
 
+// parity makes odd or even, with Python's % and its faults.
 func parity(name string, rest int64) testFunc {
 	sig := newSignature("test_"+name, 1, "value")
 	return func(r *run, a *args) (bool, error) {
@@ -211,6 +217,7 @@ func parity(name string, rest int64) testFunc {
 	}
 }
 
+// divisibleBy is divisibleby(num).
 func divisibleBy(r *run, a *args) (bool, error) {
 	b, err := divisibleSignature.bind(a)
 	if err != nil {
@@ -245,6 +252,7 @@ func known(name string, has func(string) bool) testFunc {
 	}
 }
 
+// caseTest makes lower or upper: of the text of any value.
 func caseTest(name string) testFunc {
 	sig := newSignature("test_"+name, 1, "value")
 	return func(r *run, a *args) (bool, error) {

@@ -95,6 +95,7 @@ func softStr(r *run, v value.Value) (value.Value, error) {
 	return value.Str(s), err
 }
 
+// caseFilter makes a filter of a case mapping; Markup stays Markup.
 func caseFilter(name string, f func(string) string) nativeFunc {
 	sig := newSignature("do_"+name, 1, "s")
 	return func(r *run, a *args) (value.Value, error) {
@@ -154,6 +155,7 @@ func titleFilter(r *run, a *args) (value.Value, error) {
 
 var trimSignature = newSignature("do_trim", 1, "value", "chars")
 
+// trimFilter is trim(value, chars=None).
 func trimFilter(r *run, a *args) (value.Value, error) {
 	b, err := trimSignature.bind(a)
 	if err != nil {
@@ -168,6 +170,7 @@ func trimFilter(r *run, a *args) (value.Value, error) {
 
 var centerSignature = newSignature("do_center", 1, "value", "width")
 
+// centerFilter is center(value, width=80).
 func centerFilter(r *run, a *args) (value.Value, error) {
 	b, err := centerSignature.bind(a)
 	if err != nil {
@@ -185,11 +188,13 @@ func centerFilter(r *run, a *args) (value.Value, error) {
 	return value.Str(s).WithMarkup(v.IsMarkup()), err
 }
 
+// escapeValue is escape: Markup stays as it is.
 func escapeValue(r *run, v value.Value) (value.Value, error) {
 	s, err := escaped(r, v)
 	return value.Markup(s), err
 }
 
+// forceEscape escapes Markup too.
 func forceEscape(r *run, v value.Value) (value.Value, error) {
 	s, err := value.StrOf(&r.m, v)
 	if err != nil {
@@ -198,6 +203,7 @@ func forceEscape(r *run, v value.Value) (value.Value, error) {
 	return r.made(value.Escape(s), value.Markup(""))
 }
 
+// wordCount counts runs of word characters.
 func wordCount(r *run, v value.Value) (value.Value, error) {
 	s, err := value.StrOf(&r.m, v)
 	if err != nil {
@@ -217,6 +223,8 @@ func wordCount(r *run, v value.Value) (value.Value, error) {
 
 var replaceSignature = newSignature("do_replace", 3, "s", "old", "new", "count")
 
+// replaceFilter is replace(s, old, new, count=None). Its operands are texts
+// of any values; outside an autoescape block the result is a plain string.
 func replaceFilter(r *run, a *args) (value.Value, error) {
 	b, err := replaceSignature.bind(a)
 	if err != nil {
@@ -253,6 +261,7 @@ func replaceFilter(r *run, a *args) (value.Value, error) {
 
 var formatSignature = newSignature("do_format", 1, "value")
 
+// formatFilter is format(value, *args, **kwargs): the operator %.
 func formatFilter(r *run, a *args) (value.Value, error) {
 	if len(a.pos) == 0 {
 		_, err := formatSignature.bind(a)
@@ -278,6 +287,7 @@ func formatFilter(r *run, a *args) (value.Value, error) {
 
 var joinSignature = newSignature("sync_do_join", 1, "value", "d", "attribute")
 
+// joinFilter is join(value, d=”, attribute=None).
 func joinFilter(r *run, a *args) (value.Value, error) {
 	b, err := joinSignature.bind(a)
 	if err != nil {

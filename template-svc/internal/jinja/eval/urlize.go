@@ -35,6 +35,8 @@ type linker struct {
 	schemes []string
 }
 
+// urlizeFilter is urlize: web and mail addresses of an escaped text as
+// links.
 func urlizeFilter(r *run, a *args) (value.Value, error) {
 	b, err := urlizeSignature.bind(a)
 	if err != nil {
@@ -90,6 +92,8 @@ func urlizeFilter(r *run, a *args) (value.Value, error) {
 	return value.StrOfBytes(p.Buf).WithMarkup(r.autoescape), nil
 }
 
+// addSchemes reads extra_schemes: FilterArgumentError for what is no
+// scheme.
 func (l *linker) addSchemes(r *run, v value.Value) error {
 	return iterate(r, v, func(v value.Value) error {
 		if !schemePattern.MatchString(v.Text()) {
@@ -125,6 +129,7 @@ func (l *linker) word(word string) string {
 	return head + l.link(middle) + tail
 }
 
+// link makes a link of an address, or gives the text back.
 func (l *linker) link(s string) string {
 	isWeb := strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")
 	switch {
@@ -148,6 +153,7 @@ func (l *linker) link(s string) string {
 	return s
 }
 
+// shown is the address as shown, cut to the limit.
 func (l *linker) shown(s string) string {
 	if l.limit >= 0 && value.RuneCount(s) > l.limit {
 		return s[:value.Offset(s, l.limit)] + "..."
@@ -157,6 +163,7 @@ func (l *linker) shown(s string) string {
 
 var fileSizeSignature = newSignature("do_filesizeformat", 1, "value", "binary")
 
+// fileSizeFilter is filesizeformat(value, binary=False).
 func fileSizeFilter(r *run, a *args) (value.Value, error) {
 	b, err := fileSizeSignature.bind(a)
 	if err != nil {

@@ -116,6 +116,7 @@ func (w *wrapper) wrap(line string) []string {
 // longer reports whether s has more than n code points, looking at no more.
 func longer(s string, n int) bool { return n < 0 || value.Offset(s, n) < len(s) }
 
+// blankChunk reports whether a chunk is nothing but whitespace.
 func blankChunk(s string) bool { return value.Strip(s) == "" }
 
 // long takes as much of a word that is longer than a line as fits.

@@ -146,6 +146,7 @@ func (m *Meter) Scan(n int) error {
 	return m.Work(n / scanBytes)
 }
 
+// poll ends a window of steps: it books them and looks at the context.
 func (m *Meter) poll() error {
 	m.steps -= int64(m.window)
 	if m.steps <= 0 {

@@ -15,6 +15,7 @@ type tupleOf struct {
 	extraEnd  string // a name that ends it, "" for none
 }
 
+// tuple reads one expression, or several parted by commas as a tuple.
 func (p *parser) tuple(how tupleOf) Expr {
 	pos := p.here()
 	var items []Expr
@@ -51,6 +52,7 @@ func (p *parser) tuple(how tupleOf) Expr {
 	return &Tuple{Pos: pos, Items: items}
 }
 
+// tupleEnd reports whether a tuple without brackets ends here.
 func (p *parser) tupleEnd(extra string) bool {
 	switch p.cur().kind {
 	case kVariableEnd, kBlockEnd, "rparen":
@@ -70,8 +72,11 @@ func (p *parser) nested(parse func() Expr) Expr {
 	return e
 }
 
+// expression reads an expression of the loosest level, one level deeper.
 func (p *parser) expression() Expr { return p.nested(p.condexpr) }
 
+// condexpr reads: or-expression { "if" or-expression [ "else" expression ]
+// }.
 func (p *parser) condexpr() Expr {
 	pos := p.here()
 	e := p.parseOr()
@@ -86,6 +91,7 @@ func (p *parser) condexpr() Expr {
 	return e
 }
 
+// parseOr reads: and-expression { "or" and-expression }.
 func (p *parser) parseOr() Expr {
 	pos := p.here()
 	left := p.parseAnd()
@@ -96,6 +102,7 @@ func (p *parser) parseOr() Expr {
 	return left
 }
 
+// parseAnd reads: not-expression { "and" not-expression }.
 func (p *parser) parseAnd() Expr {
 	pos := p.here()
 	left := p.parseNot()
@@ -106,6 +113,8 @@ func (p *parser) parseAnd() Expr {
 	return left
 }
 
+// parseNot reads: "not" not-expression, or a comparison; so "not a in b" is
+// "not (a in b)".
 func (p *parser) parseNot() Expr {
 	if !p.isName("not") {
 		return p.compare()
@@ -114,6 +123,8 @@ func (p *parser) parseNot() Expr {
 	return &Unary{Pos: pos, Op: "not", Node: p.nested(p.parseNot)}
 }
 
+// compare reads: sum { ( == != < <= > >= | "in" | "not" "in" ) sum }, a
+// single chain.
 func (p *parser) compare() Expr {
 	pos := p.here()
 	e := p.sum()
@@ -157,6 +168,7 @@ func (p *parser) binary(sign func(kind) string, operand func() Expr) Expr {
 	return left
 }
 
+// sum reads: concat { ( + | - ) concat }. It is looser than ~.
 func (p *parser) sum() Expr {
 	return p.binary(func(k kind) string {
 		switch k {
@@ -169,6 +181,7 @@ func (p *parser) sum() Expr {
 	}, p.concat)
 }
 
+// concat reads: product { ~ product }, a flat list.
 func (p *parser) concat() Expr {
 	pos := p.here()
 	e := p.product()
@@ -182,6 +195,7 @@ func (p *parser) concat() Expr {
 	return c
 }
 
+// product reads: power { ( * | / | // | % ) power }.
 func (p *parser) product() Expr {
 	return p.binary(func(k kind) string {
 		switch k {
@@ -198,6 +212,7 @@ func (p *parser) product() Expr {
 	}, p.power)
 }
 
+// power reads: unary { ** unary }, from left to right unlike Python.
 func (p *parser) power() Expr {
 	return p.binary(func(k kind) string {
 		if k == "pow" {
@@ -207,6 +222,8 @@ func (p *parser) power() Expr {
 	}, func() Expr { return p.unary(true) })
 }
 
+// unary reads a sign or a primary with what follows it. A filter applies to
+// the signed operand: -1|abs is 1.
 func (p *parser) unary(withFilter bool) Expr {
 	var e Expr
 	switch t := p.cur(); t.kind {
@@ -227,6 +244,7 @@ func (p *parser) unary(withFilter bool) Expr {
 	return e
 }
 
+// primary reads a name, literal or bracketed expression.
 func (p *parser) primary(namespace bool) Expr {
 	t := p.cur()
 	pos := p.pos(t)
@@ -257,6 +275,8 @@ func (p *parser) primary(namespace bool) Expr {
 	return &Const{Pos: pos}
 }
 
+// nameExpr makes a node of a name token: a constant, a variable, or ns.attr
+// where targets may have it.
 func (p *parser) nameExpr(t *token, namespace bool) Expr {
 	pos := p.pos(t)
 	switch t.text {
@@ -273,6 +293,7 @@ func (p *parser) nameExpr(t *token, namespace bool) Expr {
 	return &Name{Pos: pos, Name: t.text}
 }
 
+// list reads a list literal; a trailing comma is allowed.
 func (p *parser) list() Expr {
 	n := &List{Pos: p.pos(p.next())}
 	for p.open("rbracket") {
@@ -288,6 +309,7 @@ func (p *parser) list() Expr {
 	return n
 }
 
+// dict reads a dict literal; keys are any expressions.
 func (p *parser) dict() Expr {
 	n := &Dict{Pos: p.pos(p.next())}
 	for p.open("rbrace") {

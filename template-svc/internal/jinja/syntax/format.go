@@ -42,6 +42,8 @@ type finder struct {
 	faulty bool
 }
 
+// newFinder gathers loops, macros and calls and finds the names that stand
+// for a message.
 func newFinder(t *Template) *finder {
 	f := &finder{tree: t, inMacro: map[*For]bool{}, messages: map[string]bool{}}
 	var sets []*Set
@@ -123,6 +125,8 @@ func through(e Expr, name func(e Expr) string) string {
 	}
 }
 
+// bareName gives the name of a variable that is read, "" for any other
+// expression.
 func bareName(e Expr) string {
 	if n, ok := e.(*Name); ok && n.Ctx == Load {
 		return n.Name
@@ -145,8 +149,10 @@ func contentOf(e Expr) string {
 	return ""
 }
 
+// isContent reports whether an expression is the content of a message.
 func (f *finder) isContent(e Expr) bool { return f.messages[through(e, contentOf)] }
 
+// loopsOverContent is the rule of all versions of vLLM.
 func (f *finder) loopsOverContent() bool {
 	for _, loop := range f.fors {
 		if f.isContent(loop.Iter) {
@@ -156,6 +162,8 @@ func (f *finder) loopsOverContent() bool {
 	return false
 }
 
+// loopsOverBareContent is vLLM 0.32's rule for templates that bind content
+// first.
 func (f *finder) loopsOverBareContent() bool {
 	for _, loop := range f.fors {
 		if !f.inMacro[loop] && through(loop.Iter, bareName) == "content" {
@@ -165,6 +173,8 @@ func (f *finder) loopsOverBareContent() bool {
 	return false
 }
 
+// loopsOverParameter is vLLM 0.32's rule for templates that render content
+// in a macro.
 func (f *finder) loopsOverParameter() bool {
 	for _, m := range f.macros {
 		looped := map[string]bool{}

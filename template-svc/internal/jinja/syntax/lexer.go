@@ -32,6 +32,7 @@ func tokenize(src *source) ([]token, error) {
 	return l.toks, nil
 }
 
+// emit adds a token.
 func (l *lexer) emit(t token) { l.toks = append(l.toks, t) }
 
 // opening finds the next "{{", "{%" or "{#".
@@ -131,6 +132,8 @@ func (l *lexer) close(sign string, trim bool) bool {
 	return true
 }
 
+// comment moves over a comment; the first "#}" ends it, comments do not
+// nest.
 func (l *lexer) comment(open int) error {
 	if l.at >= len(l.s) {
 		return nil // Jinja2 lets a template end right after "{#"
@@ -214,6 +217,7 @@ func (l *lexer) tag(sign string, end kind) error {
 	return nil
 }
 
+// token reads whitespace or one token inside a tag.
 func (l *lexer) token() error {
 	c := l.s[l.at]
 	if next := l.skipSpace(l.at); next > l.at {
@@ -240,10 +244,13 @@ func (l *lexer) token() error {
 		utf8.RuneCountInString(l.s[:l.at]))
 }
 
+// isWordRune reports whether r may stand in a name or in what looks like
+// one.
 func isWordRune(r rune) bool {
 	return value.IsWord(r) || r > 0x7f && value.IsIdentifier("a"+string(r))
 }
 
+// name reads a name: SyntaxError if it is no Python identifier.
 func (l *lexer) name() error {
 	start := l.at
 	for l.at < len(l.s) {
@@ -261,6 +268,7 @@ func (l *lexer) name() error {
 	return nil
 }
 
+// operator emits an operator and keeps count of brackets.
 func (l *lexer) operator(text string, k kind) error {
 	switch text {
 	case "{":

@@ -83,6 +83,8 @@ func (l *lexer) floatLen() int {
 	return i - l.at
 }
 
+// intLen gives the length of an int literal at l.at; 0123 is 0 and then
+// 123.
 func (l *lexer) intLen() int {
 	if l.s[l.at] != '0' {
 		return l.digits(l.at, decimal, false)
@@ -181,11 +183,13 @@ func appendEscape(b []byte, s string) (out []byte, n int, fault string) {
 	return append(b, '\\', c), 1, ""
 }
 
+// pad writes r in hexadecimal to a width.
 func pad(r rune, width int) string {
 	s := strconv.FormatInt(int64(r), 16)
 	return strings.Repeat("0", width-len(s)) + s
 }
 
+// appendHex decodes an escape of width hexadecimal digits.
 func appendHex(b []byte, s string, width int, fault string) ([]byte, int, string) {
 	if len(s) < 1+width {
 		return b, 0, fault

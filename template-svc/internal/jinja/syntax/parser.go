@@ -49,6 +49,7 @@ func Parse(text string, limits limit.Limits) (*Template, error) {
 	return t, nil
 }
 
+// cur is the current token.
 func (p *parser) cur() *token { return &p.toks[p.at] }
 
 // next moves on and gives the token moved over.
@@ -60,6 +61,7 @@ func (p *parser) next() *token {
 	return t
 }
 
+// look is the token after the current one.
 func (p *parser) look() *token {
 	if p.cur().kind == kEOF {
 		return p.cur()
@@ -67,15 +69,19 @@ func (p *parser) look() *token {
 	return &p.toks[p.at+1]
 }
 
+// pos is the place of a token.
 func (p *parser) pos(t *token) Pos { return t.pos }
 
 // here is the place of the current token.
 func (p *parser) here() Pos { return p.pos(p.cur()) }
 
+// is tests the kind of the current token.
 func (p *parser) is(k kind) bool { return p.cur().kind == k }
 
+// isName tests for a keyword, which is a name like any other.
 func (p *parser) isName(name string) bool { return p.cur().kind == kName && p.cur().text == name }
 
+// skip moves over a token of a kind if it is there.
 func (p *parser) skip(k kind) bool {
 	if p.is(k) {
 		p.next()
@@ -84,6 +90,7 @@ func (p *parser) skip(k kind) bool {
 	return false
 }
 
+// skipName moves over a keyword if it is there.
 func (p *parser) skipName(name string) bool {
 	if p.isName(name) {
 		p.next()
@@ -95,6 +102,7 @@ func (p *parser) skipName(name string) bool {
 // open reports whether a list that ends with end goes on.
 func (p *parser) open(end kind) bool { return p.err == nil && !p.is(end) }
 
+// failAs records an error of a Python type at a byte offset.
 func (p *parser) failAs(typ string, off int, format string, a ...any) {
 	if p.err == nil {
 		err := p.src.fail(off, format, a...)
@@ -103,8 +111,10 @@ func (p *parser) failAs(typ string, off int, format string, a ...any) {
 	}
 }
 
+// fail records a TemplateSyntaxError at a byte offset.
 func (p *parser) fail(off int, format string, a ...any) { p.failAs(pyerr.Syntax, off, format, a...) }
 
+// stop records the first error and ends the parse.
 func (p *parser) stop(err error) {
 	if p.err == nil {
 		p.err = err
@@ -112,6 +122,8 @@ func (p *parser) stop(err error) {
 	p.at = len(p.toks) - 1
 }
 
+// expect moves over a token of a kind and gives it; a fault if it is not
+// there.
 func (p *parser) expect(k kind) *token {
 	if p.is(k) {
 		return p.next()
@@ -120,6 +132,7 @@ func (p *parser) expect(k kind) *token {
 	return p.cur()
 }
 
+// expectName moves over a keyword; a fault if it is not there.
 func (p *parser) expectName(name string) *token {
 	if p.isName(name) {
 		return p.next()
@@ -128,6 +141,7 @@ func (p *parser) expectName(name string) *token {
 	return p.cur()
 }
 
+// unexpected fails with what was wanted and what is there.
 func (p *parser) unexpected(want string) {
 	t := p.cur()
 	if t.kind == kEOF {
@@ -143,6 +157,7 @@ func (p *parser) enter() bool {
 	return p.chain(0)
 }
 
+// leave ends a level of nesting.
 func (p *parser) leave() { p.depth-- }
 
 // chain checks a run of n operators, which nest to the left.
@@ -195,6 +210,7 @@ func (p *parser) subparse(ends []string) []Node {
 	return body
 }
 
+// contains reports whether list holds s.
 func contains(list []string, s string) bool {
 	for _, x := range list {
 		if x == s {
@@ -264,6 +280,7 @@ func (p *parser) statement() Node {
 	return n
 }
 
+// tagParser gives what reads the rest of a tag, nil for an unknown one.
 func (p *parser) tagParser(tag string) func() Node {
 	switch tag {
 	case "for":

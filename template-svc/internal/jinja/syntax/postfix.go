@@ -1,5 +1,6 @@
 package syntax
 
+// postfix reads subscripts and calls after an operand.
 func (p *parser) postfix(e Expr) Expr {
 	for n := 0; p.chain(n); n++ {
 		switch p.cur().kind {
@@ -14,6 +15,7 @@ func (p *parser) postfix(e Expr) Expr {
 	return e
 }
 
+// filterExpr reads filters, tests and calls after an operand.
 func (p *parser) filterExpr(e Expr) Expr {
 	for n := 0; p.chain(n); n++ {
 		switch t := p.cur(); {
@@ -30,6 +32,8 @@ func (p *parser) filterExpr(e Expr) Expr {
 	return e
 }
 
+// subscript reads .name, .0 or [...]; several members in brackets make a
+// tuple.
 func (p *parser) subscript(e Expr) Expr {
 	t := p.next()
 	pos := p.pos(t)
@@ -58,6 +62,7 @@ func (p *parser) subscript(e Expr) Expr {
 	return &Getitem{Pos: pos, Node: e, Arg: &Tuple{Pos: pos, Items: args}}
 }
 
+// subscribed reads an expression or a slice in brackets.
 func (p *parser) subscribed() Expr {
 	s := &Slice{Pos: p.here()}
 	if !p.is("colon") {
@@ -83,6 +88,8 @@ func (p *parser) subscribed() Expr {
 	return s
 }
 
+// args reads a call's arguments: positional ones, keywords, *x, **x, in
+// that order.
 func (p *parser) args() Args {
 	open := p.expect("lparen")
 	var a Args
@@ -121,6 +128,7 @@ func (p *parser) args() Args {
 	return a
 }
 
+// call reads a call of e.
 func (p *parser) call(e Expr) Expr {
 	pos := p.here()
 	return &Call{Pos: pos, Func: e, Args: p.args()}
@@ -154,6 +162,8 @@ func (p *parser) filters(e Expr, inline bool) Expr {
 	return e
 }
 
+// test reads "is [not] name [argument]". A single argument needs no
+// brackets, and "and", "or" and "else" never start one.
 func (p *parser) test(e Expr) Expr {
 	pos := p.pos(p.next())
 	negated := p.skipName("not")

@@ -7,6 +7,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// parseFor reads: for target in tuple [ if expression ] [ recursive ] ... [
+// else ... ] endfor.
 func (p *parser) parseFor() Node {
 	n := &For{Pos: p.pos(p.next())}
 	n.Target = p.target(tupleOf{extraEnd: "in"})
@@ -24,6 +26,7 @@ func (p *parser) parseFor() Node {
 	return n
 }
 
+// parseIf reads an if with its elifs and else.
 func (p *parser) parseIf() Node {
 	root := &If{Pos: p.pos(p.next())}
 	node := root
@@ -46,6 +49,7 @@ func (p *parser) parseIf() Node {
 	}
 }
 
+// parseSet reads: set target = tuple, or set target | filters ... endset.
 func (p *parser) parseSet() Node {
 	pos := p.pos(p.next())
 	target := p.target(tupleOf{namespace: true})
@@ -58,6 +62,7 @@ func (p *parser) parseSet() Node {
 	return n
 }
 
+// parseWith reads: with name = expression, ... endwith.
 func (p *parser) parseWith() Node {
 	n := &With{Pos: p.pos(p.next())}
 	for p.open(kBlockEnd) {
@@ -74,6 +79,7 @@ func (p *parser) parseWith() Node {
 	return n
 }
 
+// parseAutoescape reads: autoescape expression ... endautoescape.
 func (p *parser) parseAutoescape() Node {
 	n := &Autoescape{Pos: p.pos(p.next())}
 	n.On = p.expression()
@@ -81,12 +87,15 @@ func (p *parser) parseAutoescape() Node {
 	return n
 }
 
+// parseGeneration reads: generation ... endgeneration.
 func (p *parser) parseGeneration() Node {
 	n := &Generation{Pos: p.pos(p.next())}
 	n.Body, _ = p.statements("endgeneration")
 	return n
 }
 
+// parseBlock reads: block name [ scoped ] [ required ] ... endblock [ name
+// ].
 func (p *parser) parseBlock() Node {
 	n := &Block{Pos: p.pos(p.next())}
 	n.Name = p.expect(kName).text
@@ -120,6 +129,7 @@ func blank(body []Node) bool {
 	return true
 }
 
+// parseInclude reads include and extends, which fail when they are reached.
 func (p *parser) parseInclude() Node {
 	t := p.next()
 	n := &Loader{Pos: p.pos(t), Tag: t.text, Template: p.expression()}
@@ -144,6 +154,7 @@ func (p *parser) importContext() bool {
 	return false
 }
 
+// parseImport reads: import expression as name.
 func (p *parser) parseImport() Node {
 	n := &Loader{Pos: p.pos(p.next()), Tag: "import", Template: p.expression()}
 	p.expectName("as")
@@ -152,6 +163,7 @@ func (p *parser) parseImport() Node {
 	return n
 }
 
+// parseFrom reads: from expression import name [ as name ], ...
 func (p *parser) parseFrom() Node {
 	n := &Loader{Pos: p.pos(p.next()), Tag: "from", Template: p.expression()}
 	p.expectName("import")
@@ -182,6 +194,7 @@ func (p *parser) parseFrom() Node {
 	return n
 }
 
+// parsePrint reads: print expression, ...
 func (p *parser) parsePrint() Node {
 	n := &Output{Pos: p.pos(p.next())}
 	for p.open(kBlockEnd) {
@@ -193,6 +206,7 @@ func (p *parser) parsePrint() Node {
 	return n
 }
 
+// signature reads the parameters of a macro or call block.
 func (p *parser) signature() Signature {
 	var s Signature
 	p.expect("lparen")
@@ -212,6 +226,7 @@ func (p *parser) signature() Signature {
 	return s
 }
 
+// parseMacro reads: macro name(parameters) ... endmacro.
 func (p *parser) parseMacro() Node {
 	n := &Macro{Pos: p.pos(p.next())}
 	n.Name = p.nameTarget(Store).Name
@@ -220,6 +235,7 @@ func (p *parser) parseMacro() Node {
 	return n
 }
 
+// parseCallBlock reads: call [ (parameters) ] call ... endcall.
 func (p *parser) parseCallBlock() Node {
 	t := p.next()
 	n := &CallBlock{Pos: p.pos(t)}
@@ -236,6 +252,7 @@ func (p *parser) parseCallBlock() Node {
 	return n
 }
 
+// parseFilterBlock reads: filter name | name ... endfilter.
 func (p *parser) parseFilterBlock() Node {
 	n := &FilterBlock{Pos: p.pos(p.next())}
 	n.Filter, _ = p.filters(nil, true).(*Filter)
@@ -252,6 +269,7 @@ func (p *parser) nameTarget(ctx Access) *Name {
 	return &Name{Pos: p.pos(t), Name: t.text, Ctx: ctx}
 }
 
+// isConstName reports the names that are constants.
 func isConstName(name string) bool {
 	switch name {
 	case "true", "false", "none", "True", "False", "None":
@@ -282,6 +300,7 @@ func setAccess(e Expr, ctx Access) {
 	})
 }
 
+// canAssign reports whether an expression is a target.
 func canAssign(e Expr) bool {
 	switch e := e.(type) {
 	case *Name:
@@ -299,6 +318,7 @@ func canAssign(e Expr) bool {
 	return false
 }
 
+// typeWord names an expression in the refusal to assign to it.
 func typeWord(e Expr) string {
 	switch e := e.(type) {
 	case *Const:

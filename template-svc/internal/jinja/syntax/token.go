@@ -75,6 +75,8 @@ func (t token) describe() string {
 	return t.kind.describe()
 }
 
+// describe is the kind in messages: the sign of an operator, a phrase for
+// the rest.
 func (k kind) describe() string {
 	switch k {
 	case kBlockBegin:
@@ -120,6 +122,7 @@ func newSource(text string) *source {
 	return s
 }
 
+// normalizeNewlines turns the line ends of Windows and old Macs into "\n".
 func normalizeNewlines(s string) string {
 	if strings.IndexByte(s, '\r') < 0 {
 		return s
@@ -152,6 +155,7 @@ func (s *source) pos(off int) Pos {
 	return Pos{Line: line, Col: utf8.RuneCountInString(s.text[start:min(off, len(s.text))]) + 1}
 }
 
+// fail makes a TemplateSyntaxError at a byte offset.
 func (s *source) fail(off int, format string, a ...any) error {
 	e := pyerr.Newf(pyerr.Syntax, format, a...)
 	p := s.pos(off)

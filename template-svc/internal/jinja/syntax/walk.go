@@ -71,6 +71,7 @@ func Children(n Node, f func(Node)) {
 	}
 }
 
+// exprChildren is Children for expressions.
 func exprChildren(n Expr, f func(Node)) {
 	expr := func(e Expr) {
 		if e != nil {
@@ -124,18 +125,21 @@ func exprChildren(n Expr, f func(Node)) {
 	}
 }
 
+// each calls f with each node.
 func each(ns []Node, f func(Node)) {
 	for _, n := range ns {
 		f(n)
 	}
 }
 
+// eachExpr calls f with each expression.
 func eachExpr(es []Expr, f func(Node)) {
 	for _, e := range es {
 		f(e)
 	}
 }
 
+// children calls f with parameters and then defaults.
 func (s *Signature) children(f func(Node)) {
 	for _, p := range s.Params {
 		f(p)
@@ -143,6 +147,7 @@ func (s *Signature) children(f func(Node)) {
 	eachExpr(s.Defaults, f)
 }
 
+// children calls f with the arguments in the order they are computed.
 func (a *Args) children(f func(Node)) {
 	eachExpr(a.Pos, f)
 	for _, k := range a.Kw {

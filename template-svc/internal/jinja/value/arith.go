@@ -38,6 +38,7 @@ func Binary(m *limit.Meter, op string, a, b Value) (Value, error) {
 	return Value{}, unsupported(op, a, b)
 }
 
+// unsupported is the TypeError of an operator that no type knows.
 func unsupported(op string, a, b Value) error {
 	if op == "**" {
 		op = "** or pow()"
@@ -48,6 +49,7 @@ func unsupported(op string, a, b Value) error {
 // cellBytes is the size of one list cell as charged.
 const cellBytes = 24
 
+// concat is + of strings, lists and tuples; Markup escapes a plain operand.
 func concat(m *limit.Meter, a, b Value) (Value, error) {
 	switch {
 	case a.k == KindStr && b.k == KindStr:
@@ -130,6 +132,7 @@ func repeat(m *limit.Meter, a, b Value) (Value, bool, error) {
 	return List(out), true, nil
 }
 
+// repeatString is s * n for a length that was charged.
 func repeatString(s string, n int) string {
 	if n == 0 || s == "" {
 		return ""
@@ -141,6 +144,7 @@ func repeatString(s string, n int) string {
 	return string(b)
 }
 
+// number is an operator on two numbers: float if one is, else int.
 func number(m *limit.Meter, op string, a, b Value) (Value, error) {
 	if a.k == KindFloat || b.k == KindFloat {
 		x, err := ToFloat(a)
@@ -218,6 +222,8 @@ func smallOp(op string, x, y int64) (v Value, ok bool) {
 	return Value{}, false
 }
 
+// bigOp is an operator on ints of any size. What it may cost is charged
+// before: the size of the result and the work of long multiplication.
 func bigOp(m *limit.Meter, op string, a, b Value) (Value, error) {
 	x, y := a.AsBig(), b.AsBig()
 	if err := m.Bits(int64(max(x.BitLen(), y.BitLen()))); err != nil {
@@ -263,6 +269,7 @@ func bigOp(m *limit.Meter, op string, a, b Value) (Value, error) {
 	return Big(r), nil
 }
 
+// divide is int / int, rounded once from the exact quotient.
 func divide(x, y *big.Int) (Value, error) {
 	if y.Sign() == 0 {
 		return Value{}, pyerr.New(pyerr.ZeroDivision, "division by zero")
@@ -274,6 +281,8 @@ func divide(x, y *big.Int) (Value, error) {
 	return Float(f), nil
 }
 
+// power is int ** int: exact for an exponent from 0 on, else a float. Its
+// size is checked before it is computed.
 func power(m *limit.Meter, x, y *big.Int) (Value, error) {
 	if y.Sign() < 0 {
 		fx, err := ToFloat(Big(x))
@@ -302,6 +311,7 @@ func power(m *limit.Meter, x, y *big.Int) (Value, error) {
 	return Big(new(big.Int).Exp(x, y, nil)), nil
 }
 
+// floatOp is an operator on two floats.
 func floatOp(op string, x, y float64) (Value, error) {
 	switch op {
 	case "+":
@@ -349,6 +359,7 @@ func floatDivMod(x, y float64) (div, mod float64) {
 	return floor, mod
 }
 
+// floatPower is float ** float with Python's faults.
 func floatPower(x, y float64) (Value, error) {
 	if x == 0 && y < 0 {
 		return Value{}, pyerr.New(pyerr.ZeroDivision, "0.0 cannot be raised to a negative power")

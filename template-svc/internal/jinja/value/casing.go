@@ -18,6 +18,7 @@ func IsSpace(r rune) bool {
 	return r == 0x2028 || r == 0x2029 || r == 0x202f || r == 0x205f || r == 0x3000
 }
 
+// isASCII reports whether s needs no Unicode tables.
 func isASCII(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
@@ -77,6 +78,7 @@ func Lower(s string) string {
 	return b.String()
 }
 
+// writeLower writes the full lower case of the character at byte i of s.
 func writeLower(b *strings.Builder, s string, i int, r rune) {
 	switch {
 	case r == 'İ':
@@ -111,6 +113,7 @@ func isFinalSigma(s string, i int) bool {
 	return true
 }
 
+// isCaseIgnorable reports the characters that final sigma looks through.
 func isCaseIgnorable(r rune) bool {
 	return strings.ContainsRune("'.:^`·\u00ad\u00b7\u2019\u2018\u2024\u2027\ufe13\ufe52\ufe55\uff07\uff0e\uff1a", r) ||
 		unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk)
@@ -125,6 +128,7 @@ func IsUpper(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.Othe
 // IsCased reports whether r has a case at all.
 func IsCased(r rune) bool { return IsLower(r) || IsUpper(r) || unicode.IsTitle(r) }
 
+// writeTitle writes the full title case of a character.
 func writeTitle(b *strings.Builder, r rune) {
 	if full, ok := lookupPair(titlePairs, r); ok && r >= 0x80 {
 		b.WriteString(full)
@@ -204,6 +208,7 @@ func Casefold(s string) string {
 	return b.String()
 }
 
+// inRuns reports whether r is in a table of runs.
 func inRuns(runs [][2]rune, r rune) bool {
 	for _, run := range runs {
 		if r >= run[0] && r <= run[1] {

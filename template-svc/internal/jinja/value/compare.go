@@ -15,6 +15,7 @@ type Comparable interface{ EqualTo(o Object) bool }
 // Equal is Python's a == b. It fails only by a limit.
 func Equal(m *limit.Meter, a, b Value) (bool, error) { return equal(m, a, b, 0) }
 
+// equal is Equal at a depth of nesting.
 func equal(m *limit.Meter, a, b Value, depth int) (bool, error) {
 	if a.k != b.k {
 		if a.IsNumber() && b.IsNumber() {
@@ -42,6 +43,7 @@ func equal(m *limit.Meter, a, b Value, depth int) (bool, error) {
 	return a.AsObject() == b.AsObject(), nil
 }
 
+// equalCells compares lists or tuples member by member.
 func equalCells(m *limit.Meter, a, b Value, depth int) (bool, error) {
 	if a.n != b.n {
 		return false, nil
@@ -61,6 +63,7 @@ func equalCells(m *limit.Meter, a, b Value, depth int) (bool, error) {
 	return true, nil
 }
 
+// equalDicts compares dicts without regard to order.
 func equalDicts(m *limit.Meter, a, b *Dict, depth int) (bool, error) {
 	if len(a.entries) != len(b.entries) {
 		return false, nil
@@ -111,6 +114,7 @@ func compareNumbers(a, b Value) int {
 	return 0
 }
 
+// compareFloats orders two floats.
 func compareFloats(x, y float64) int {
 	switch {
 	case x < y:
@@ -123,6 +127,7 @@ func compareFloats(x, y float64) int {
 	return unordered
 }
 
+// compareIntFloat orders an int and a float by their exact values.
 func compareIntFloat(a Value, f float64) int {
 	switch {
 	case math.IsNaN(f):
@@ -150,8 +155,10 @@ const (
 	GreaterEqual
 )
 
+// sign is the operator in messages.
 func (o Order) sign() string { return [...]string{"<", "<=", ">", ">="}[o] }
 
+// holds reports whether a result of a comparison satisfies the order.
 func (o Order) holds(c int) bool {
 	switch o {
 	case Less:
@@ -169,6 +176,7 @@ func Compare(m *limit.Meter, o Order, a, b Value) (bool, error) {
 	return compare(m, o, a, b, 0)
 }
 
+// compare is Compare at a depth of nesting.
 func compare(m *limit.Meter, o Order, a, b Value, depth int) (bool, error) {
 	switch {
 	case a.IsNumber() && b.IsNumber():
@@ -186,6 +194,7 @@ func compare(m *limit.Meter, o Order, a, b Value, depth int) (bool, error) {
 		o.sign(), a.TypeName(), b.TypeName())
 }
 
+// compareCells orders lists or tuples by their first differing members.
 func compareCells(m *limit.Meter, o Order, x, y []Value, depth int) (bool, error) {
 	if depth >= maxDepth {
 		return false, errDepth()
@@ -258,6 +267,7 @@ func Contains(m *limit.Meter, item, container Value) (bool, error) {
 	}
 }
 
+// containsCell reports whether a member equals item or is the very same.
 func containsCell(m *limit.Meter, item Value, cells []Value) (bool, error) {
 	if err := m.Work(len(cells)); err != nil {
 		return false, err

@@ -46,6 +46,7 @@ type hashKey struct {
 // deep; it comes before every look-up of a key that a template made.
 func ChargeKey(m *limit.Meter, v Value) error { return chargeKey(m, v, 0) }
 
+// chargeKey is ChargeKey at a depth of nesting.
 func chargeKey(m *limit.Meter, v Value, depth int) error {
 	switch v.k {
 	case KindStr:
@@ -69,6 +70,7 @@ func chargeKey(m *limit.Meter, v Value, depth int) error {
 // hash gives the hash key of v: TypeError for lists, dicts and what holds them.
 func hash(v Value) (hashKey, error) { return hashAt(v, 0) }
 
+// hashAt is hash at a depth of nesting.
 func hashAt(v Value, depth int) (hashKey, error) {
 	switch v.k {
 	case KindStr:
@@ -96,6 +98,7 @@ func hashAt(v Value, depth int) (hashKey, error) {
 	return hashKey{}, pyerr.Newf(pyerr.Type, "unhashable type: '%s'", v.TypeName())
 }
 
+// hashTuple combines the hash keys of the members, unambiguously.
 func hashTuple(v Value, depth int) (hashKey, error) {
 	if depth > maxDepth {
 		return hashKey{}, errDepth()
@@ -140,6 +143,7 @@ func (d *Dict) find(key Value) (int, error) {
 	return -1, nil
 }
 
+// scan finds a string key in a dict without an index.
 func (d *Dict) scan(key string) int {
 	for i := range d.entries {
 		e := &d.entries[i]

@@ -34,6 +34,8 @@ func Format(m *limit.Meter, text Value, fields Fields) (Value, error) {
 	return Str(s).WithMarkup(text.markup), err
 }
 
+// run writes s with its fields replaced; depth is how often a field may
+// stand within another's specification.
 func (f *formatter) run(s string, depth int) (string, error) {
 	if depth < 0 {
 		return "", pyerr.New(pyerr.Value, "Max string recursion exceeded")
@@ -144,6 +146,7 @@ func splitField(field string) (name string, conv rune, spec string, err error) {
 	return name, conv, strings.TrimPrefix(spec, ":"), nil
 }
 
+// field resolves, converts and formats one replacement field.
 func (f *formatter) field(field string, depth int) (string, error) {
 	name, conv, spec, err := splitField(field)
 	if err != nil {

@@ -61,10 +61,12 @@ type jsonParser struct {
 // dozen, so a render costs a handful of allocations instead of one per object.
 const slabSize = 64
 
+// fail makes an error that names the place, never the text around it.
 func (p *jsonParser) fail(what string) error {
 	return fmt.Errorf("parse JSON: %s at byte %d", what, p.at)
 }
 
+// space moves over whitespace.
 func (p *jsonParser) space() {
 	for p.at < len(p.s) {
 		switch p.s[p.at] {
@@ -76,6 +78,7 @@ func (p *jsonParser) space() {
 	}
 }
 
+// value reads any value.
 func (p *jsonParser) value(depth int) (Value, error) {
 	if p.at >= len(p.s) {
 		return Value{}, p.fail("value expected")
@@ -107,6 +110,7 @@ func (p *jsonParser) value(depth int) (Value, error) {
 	return p.number()
 }
 
+// word reads a literal word.
 func (p *jsonParser) word(w string, v Value) (Value, error) {
 	if !strings.HasPrefix(p.s[p.at:], w) {
 		return Value{}, p.fail("value expected")
@@ -115,6 +119,7 @@ func (p *jsonParser) word(w string, v Value) (Value, error) {
 	return v, nil
 }
 
+// number reads an int, or a float if it has a fraction or exponent.
 func (p *jsonParser) number() (Value, error) {
 	start := p.at
 	if p.s[p.at] == '-' {
@@ -161,6 +166,7 @@ func (p *jsonParser) number() (Value, error) {
 	return Big(b), nil
 }
 
+// digits moves over digits and counts them.
 func (p *jsonParser) digits() int {
 	start := p.at
 	for p.at < len(p.s) && isDigit(p.s[p.at]) {
@@ -169,8 +175,10 @@ func (p *jsonParser) digits() int {
 	return p.at - start
 }
 
+// isDigit reports an ASCII digit.
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// array reads the members of an array, whose bracket is read already.
 func (p *jsonParser) array(depth int) (Value, error) {
 	base := len(p.cells)
 	p.space()
@@ -220,6 +228,7 @@ func (p *jsonParser) next(end byte) (more bool, err error) {
 	return false, p.fail("',' or '" + string(end) + "' expected")
 }
 
+// object reads the members of an object, whose brace is read already.
 func (p *jsonParser) object(depth int) (Value, error) {
 	base := len(p.entries)
 	p.space()
@@ -278,6 +287,7 @@ func (p *jsonParser) dict(base int) Value {
 	return OfDict(d)
 }
 
+// str reads a string; without escapes it shares the input's memory.
 func (p *jsonParser) str() (string, error) {
 	p.at++
 	start := p.at
@@ -357,6 +367,7 @@ func (p *jsonParser) unicode() (rune, error) {
 	return utf8.RuneError, nil
 }
 
+// hex4 reads four hexadecimal digits at a place.
 func (p *jsonParser) hex4(at int) (rune, bool) {
 	if at+4 > len(p.s) {
 		return 0, false

@@ -40,6 +40,8 @@ func floatText(f float64, code byte, prec int, alt bool) string {
 	return s
 }
 
+// addPoint puts a decimal point at the end of the digits, before an
+// exponent.
 func addPoint(s string) string {
 	if e := strings.IndexByte(s, 'e'); e >= 0 {
 		return s[:e] + "." + s[e:]
@@ -75,6 +77,8 @@ func generalText(f float64, prec int, alt bool) string {
 	return s
 }
 
+// trimZeros takes off zeros after the point, and the point if nothing is
+// left.
 func trimZeros(s string) string {
 	if !strings.Contains(s, ".") {
 		return s

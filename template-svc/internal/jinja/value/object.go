@@ -98,6 +98,7 @@ type cellIter struct {
 	at    int
 }
 
+// Next gives the next cell.
 func (it *cellIter) Next() (Value, bool, error) {
 	if it.at >= len(it.cells) {
 		return Value{}, false, nil
@@ -115,6 +116,7 @@ type keyIter struct {
 	at      int
 }
 
+// Next gives the next key.
 func (it *keyIter) Next() (Value, bool, error) {
 	if it.at >= len(it.entries) {
 		return Value{}, false, nil
@@ -129,6 +131,7 @@ type runeIter struct {
 	markup bool
 }
 
+// Next gives the next code point as a string.
 func (it *runeIter) Next() (Value, bool, error) {
 	if it.s == "" {
 		return Value{}, false, nil

@@ -49,6 +49,7 @@ func Printf(m *limit.Meter, format, args Value) (Value, error) {
 	return Str(string(p.out)).WithMarkup(p.markup), nil
 }
 
+// run goes through the format.
 func (p *printf) run() error {
 	for p.at < len(p.format) {
 		pct := strings.IndexByte(p.format[p.at:], '%')
@@ -72,6 +73,7 @@ func (p *printf) run() error {
 	return nil
 }
 
+// write charges and appends s.
 func (p *printf) write(s string) error {
 	if err := p.m.Bytes(len(s)); err != nil {
 		return err
@@ -80,6 +82,7 @@ func (p *printf) write(s string) error {
 	return p.m.Step()
 }
 
+// arg takes the next argument.
 func (p *printf) arg() (Value, error) {
 	if p.next >= len(p.args) {
 		return Value{}, pyerr.New(pyerr.Type, "not enough arguments for format string")
@@ -125,6 +128,7 @@ func (p *printf) key() error {
 	return nil
 }
 
+// directive reads one conversion and applies it.
 func (p *printf) directive() error {
 	d := directive{prec: -1}
 	if strings.HasPrefix(p.format[p.at:], "%") {
@@ -203,6 +207,7 @@ func (p *printf) size() (int, error) {
 	return n, p.m.Pad(int64(n))
 }
 
+// convert applies a conversion to the next argument.
 func (p *printf) convert(d directive) error {
 	switch d.code {
 	case 's', 'r', 'a', 'd', 'i', 'u', 'o', 'x', 'X', 'e', 'E', 'f', 'F', 'g', 'G', 'c':
@@ -265,6 +270,7 @@ func (p *printf) unwrap(d directive, v Value) (Value, error) {
 	return Float(f), nil
 }
 
+// text is %s, %r and %a; the precision cuts code points.
 func (p *printf) text(d directive, v Value) error {
 	var s string
 	var err error
@@ -288,6 +294,7 @@ func (p *printf) text(d directive, v Value) error {
 	return p.pad(d, "", s, false)
 }
 
+// char is %c: a code point or a single character.
 func (p *printf) char(d directive, v Value) error {
 	switch {
 	case v.k == KindStr && RuneCount(v.AsStr()) == 1:
@@ -300,6 +307,7 @@ func (p *printf) char(d directive, v Value) error {
 	return pyerr.New(pyerr.Type, "%c requires int or char")
 }
 
+// integer is %d, %o, %x and their kin; %d alone takes floats.
 func (p *printf) integer(d directive, v Value) error {
 	decimal := d.code == 'd' || d.code == 'i' || d.code == 'u'
 	switch {
@@ -358,6 +366,7 @@ func intDigits(v Value, base int) (digits string, neg bool, err error) {
 	return digits, false, nil
 }
 
+// sign is what stands before a number.
 func (d *directive) sign(neg bool) string {
 	switch {
 	case neg:
@@ -370,6 +379,7 @@ func (d *directive) sign(neg bool) string {
 	return ""
 }
 
+// float is %e, %f, %g and their capitals.
 func (p *printf) float(d directive, v Value) error {
 	if v.k == KindUndefined {
 		return RaiseUndefined(v)

@@ -77,6 +77,7 @@ func (p *Printer) Repr(v Value) error {
 	return p.container(v)
 }
 
+// reprStr appends the repr of a str or Markup.
 func (p *Printer) reprStr(v Value) error {
 	s := v.AsStr()
 	if err := p.Meter.Bytes(len(s) + 2); err != nil {
@@ -92,6 +93,7 @@ func (p *Printer) reprStr(v Value) error {
 	return nil
 }
 
+// container appends the repr of what has members, one level deeper.
 func (p *Printer) container(v Value) error {
 	if p.depth++; p.depth > maxDepth {
 		return errDepth()
@@ -115,6 +117,7 @@ func (p *Printer) container(v Value) error {
 	return p.Write("<" + v.TypeName() + " object>")
 }
 
+// cells appends the reprs of members between brackets.
 func (p *Printer) cells(open string, cells []Value, end string) error {
 	if err := p.Write(open); err != nil {
 		return err
@@ -191,6 +194,7 @@ func bigText(v Value) (string, error) {
 	return s, nil
 }
 
+// errDigits is CPython's refusal to print a very long int.
 func errDigits() error {
 	return pyerr.New(pyerr.Value, "Exceeds the limit (4300 digits) for integer string conversion; "+
 		"use sys.set_int_max_str_digits() to increase the limit")
@@ -256,6 +260,7 @@ func AppendReprString(b []byte, s string) []byte {
 	return append(b, quote)
 }
 
+// appendReprByte appends an ASCII character of a repr.
 func appendReprByte(b []byte, c, quote byte) []byte {
 	switch {
 	case c == quote || c == '\\':

@@ -17,6 +17,8 @@ type sorter struct {
 	err  error
 }
 
+// less compares the keys of two places; after a fault it gives false, so
+// that the sort ends.
 func (s *sorter) less(a, b int) bool {
 	if s.err != nil {
 		return false
@@ -93,6 +95,7 @@ func (s *sorter) insert(order []int, start int) {
 	}
 }
 
+// compare is less as a three-way comparison.
 func (s *sorter) compare(a, b int) int {
 	switch {
 	case s.less(a, b):

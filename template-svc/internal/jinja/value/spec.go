@@ -24,10 +24,13 @@ type spec struct {
 	fillWasGiven bool
 }
 
+// isNegative reports a sign that is printed; NaN has none.
 func isNegative(f float64) bool { return math.Signbit(f) && !math.IsNaN(f) }
 
+// isAlign reports an alignment sign.
 func isAlign(c byte) bool { return c == '<' || c == '>' || c == '=' || c == '^' }
 
+// parseSpec reads a specification for a value of the named type.
 func parseSpec(text, typeName string) (spec, error) {
 	s := spec{fill: ' ', width: -1, prec: -1, typeName: typeName}
 	if r, n := utf8.DecodeRuneInString(text); n < len(text) && isAlign(text[n]) {
@@ -79,6 +82,8 @@ func parseSpec(text, typeName string) (spec, error) {
 	return s.finish(text)
 }
 
+// finish reads the code, the last part, and checks that it fits the
+// grouping.
 func (s spec) finish(text string) (spec, error) {
 	whole := text
 	if text != "" {
@@ -99,6 +104,7 @@ func (s spec) finish(text string) (spec, error) {
 	return s, nil
 }
 
+// specNumber reads a width or precision, -1 if there is none.
 func specNumber(text string) (n int, rest string, err error) {
 	i := 0
 	for i < len(text) && isDigit(text[i]) {
@@ -151,6 +157,7 @@ func withSpec(err error, text string) error {
 	return err
 }
 
+// unknown is the error of a code that the type does not know.
 func (s *spec) unknown() error {
 	if s.code > 32 && s.code < 128 {
 		return pyerr.Newf(pyerr.Value, "Unknown format code '%c' for object of type '%s'", s.code, s.typeName)
@@ -158,6 +165,7 @@ func (s *spec) unknown() error {
 	return pyerr.Newf(pyerr.Value, "Unknown format code '\\x%x' for object of type '%s'", s.code, s.typeName)
 }
 
+// text formats a string.
 func (s *spec) text(v string) (string, error) {
 	switch {
 	case s.code != 0 && s.code != 's':
@@ -201,6 +209,7 @@ func (s *spec) pad(head, body string, def byte) string {
 	return fill(n) + head + body
 }
 
+// signText is what stands before a number.
 func (s *spec) signText(neg bool) string {
 	switch {
 	case neg:
@@ -211,6 +220,7 @@ func (s *spec) signText(neg bool) string {
 	return ""
 }
 
+// integer formats an int, as a float if the code asks for it.
 func (s *spec) integer(v Value) (string, error) {
 	base, prefix := 10, ""
 	switch s.code {
@@ -257,6 +267,7 @@ func (s *spec) integer(v Value) (string, error) {
 	return s.number(s.signText(neg)+prefix, digits, "", size), nil
 }
 
+// char formats an int as the character of that code point.
 func (s *spec) char(v Value) (string, error) {
 	if s.sign != 0 {
 		return "", pyerr.New(pyerr.Value, "Sign not allowed with integer format specifier 'c'")
@@ -273,6 +284,8 @@ func (s *spec) char(v Value) (string, error) {
 	return s.pad("", string(rune(v.AsInt())), '<'), nil
 }
 
+// float formats a float; without code it is repr, or g with a digit after
+// the point.
 func (s *spec) float(f float64) (string, error) {
 	code, prec, tail := s.code, s.prec, ""
 	switch code {
@@ -346,6 +359,8 @@ func (s *spec) number(head, whole, tail string, size int) string {
 	return s.pad(head, whole+tail, '>')
 }
 
+// groupDigits puts sep between groups of size digits, from the right, after
+// filling up with zeros to min characters.
 func groupDigits(digits string, sep byte, size, min int) string {
 	var rev []byte
 	n := 0

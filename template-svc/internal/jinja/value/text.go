@@ -111,6 +111,7 @@ func RSplitSpace(s string, limit int) []string {
 	return out
 }
 
+// reverse turns a slice round.
 func reverse[T any](a []T) {
 	for i, j := 0, len(a)-1; i < j; i, j = i+1, j-1 {
 		a[i], a[j] = a[j], a[i]

@@ -30,6 +30,7 @@ func (p *Printer) JSON(v Value, style *JSONStyle) error {
 	return p.json(v, style, 0)
 }
 
+// json appends v, which stands level containers deep.
 func (p *Printer) json(v Value, st *JSONStyle, level int) error {
 	switch v.k {
 	case KindNone:
@@ -61,6 +62,7 @@ func (p *Printer) json(v Value, st *JSONStyle, level int) error {
 	return pyerr.Newf(pyerr.Type, "Object of type %s is not JSON serializable", v.TypeName())
 }
 
+// jsonFloat is a float as json.dumps writes it, JSON or not.
 func jsonFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -73,6 +75,7 @@ func jsonFloat(f float64) string {
 	return FloatRepr(f)
 }
 
+// jsonArray appends a list.
 func (p *Printer) jsonArray(cells []Value, st *JSONStyle, level int) error {
 	if len(cells) == 0 {
 		return p.Write("[]")
@@ -102,6 +105,7 @@ func (p *Printer) jsonSep(st *JSONStyle, comma bool, level int) error {
 	return p.jsonLine(st, level)
 }
 
+// jsonLine starts a line at a level of indentation.
 func (p *Printer) jsonLine(st *JSONStyle, level int) error {
 	if err := p.Meter.Bytes(1 + level*len(st.Indent)); err != nil {
 		return err
@@ -113,6 +117,7 @@ func (p *Printer) jsonLine(st *JSONStyle, level int) error {
 	return nil
 }
 
+// jsonEnd closes a container.
 func (p *Printer) jsonEnd(st *JSONStyle, level int, end byte) error {
 	if st.Indented {
 		if err := p.jsonLine(st, level); err != nil {
@@ -123,6 +128,7 @@ func (p *Printer) jsonEnd(st *JSONStyle, level int, end byte) error {
 	return p.Meter.Bytes(2)
 }
 
+// jsonObject appends a dict, its keys turned into strings.
 func (p *Printer) jsonObject(d *Dict, st *JSONStyle, level int) error {
 	if d.Len() == 0 {
 		return p.Write("{}")
@@ -152,6 +158,8 @@ func (p *Printer) jsonObject(d *Dict, st *JSONStyle, level int) error {
 	return p.jsonEnd(st, level-1, '}')
 }
 
+// sortedEntries gives entries by key: TypeError for keys that do not
+// compare.
 func sortedEntries(m *limit.Meter, entries []Entry) ([]Entry, error) {
 	keys := make([]Value, len(entries))
 	for i := range entries {
@@ -168,6 +176,7 @@ func sortedEntries(m *limit.Meter, entries []Entry) ([]Entry, error) {
 	return out, nil
 }
 
+// jsonKey appends a key: str, int, float, bool or None.
 func (p *Printer) jsonKey(k Value, st *JSONStyle) error {
 	var s string
 	switch k.k {
@@ -190,6 +199,7 @@ func (p *Printer) jsonKey(k Value, st *JSONStyle) error {
 	return p.jsonString(s, st)
 }
 
+// jsonString appends a string literal.
 func (p *Printer) jsonString(s string, st *JSONStyle) error {
 	if err := p.Meter.Bytes(len(s) + 2); err != nil {
 		return err
@@ -202,6 +212,8 @@ func (p *Printer) jsonString(s string, st *JSONStyle) error {
 // jsonShort are the letters of the short escapes of control characters.
 var jsonShort = [...]byte{'\b': 'b', '\t': 't', '\n': 'n', '\f': 'f', '\r': 'r'}
 
+// appendJSONString appends a string literal: controls, quotes and
+// backslashes are escaped, and with ascii all beyond.
 func appendJSONString(b []byte, s string, ascii bool) []byte {
 	b = append(b, '"')
 	start := 0
@@ -236,6 +248,7 @@ func appendJSONString(b []byte, s string, ascii bool) []byte {
 	return append(b, '"')
 }
 
+// appendUnicode appends \uXXXX.
 func appendUnicode(b []byte, r rune) []byte {
 	return append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
