@@ -103,6 +103,9 @@ func split(line []byte) (field, value []byte) {
 // join appends a data line. The first one is taken as it lies.
 func join(data, value []byte, parts int) []byte {
 	if parts == 0 {
+		if value == nil {
+			return []byte{} // a field without a colon has the empty value, which is data too
+		}
 		return value[:len(value):len(value)]
 	}
 	out := make([]byte, 0, len(data)+1+len(value))
