@@ -17,9 +17,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
 	"github.com/kvmesh/kvmesh/services/kit/bus"
 
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/parity"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
 )
 
@@ -38,23 +41,9 @@ type Deps struct {
 	// Clock is time.Now but in tests.
 	Clock func() time.Time
 	Bus   Bus
-	// Prober compares prompts with the worker's own; nil compares nothing.
-	Prober Prober
-}
-
-// Prober compares kvmesh's prompts with a worker's own.
-type Prober interface {
-	// Probe runs all comparisons. The client reaches the worker; the model is its base model.
-	Probe(ctx context.Context, worker *vllm.Client, model string) Findings
-}
-
-// Findings are the results of a Prober.
-type Findings struct {
-	Results []*workerv1.ParityResult
-	// CachedTokens is true when the worker reports usage.prompt_tokens_details.
-	CachedTokens bool
-	// TokenIDs is true when the worker took the ids of a chat prompt and used exactly them.
-	TokenIDs bool
+	// Template and Tokenizer make prompts to compare with the worker's own. Without both nothing is compared.
+	Template  templatev1.TemplateServiceClient
+	Tokenizer tokenizerv1.TokenizerServiceClient
 }
 
 // Service is the adapter of one worker.
@@ -71,7 +60,7 @@ type Service struct {
 	mu       sync.Mutex
 	view     vllm.View
 	draining string
-	findings Findings
+	findings parity.Findings
 	card     error
 	wake     chan struct{}
 }

@@ -32,55 +32,61 @@ const (
 // Config describes one worker. One adapter serves one vLLM process; several adapters fit on one host or in one process.
 type Config struct {
 	// ID is unique in the fleet, of [A-Za-z0-9_-]. Empty: host and port of URL.
-	ID string `yaml:"id"`
+	ID string `yaml:"id" doc:"unique in the fleet, of [A-Za-z0-9_-]; empty: host and port of url"`
 	// URL is the base address of vLLM's HTTP server as this adapter reaches it.
-	URL string `yaml:"url"`
+	URL string `yaml:"url" doc:"base address of vLLM's HTTP server as the adapter reaches it"`
 	// PublicURL is that address as the gateway reaches it. Empty: URL.
-	PublicURL string `yaml:"public_url"`
+	PublicURL string `yaml:"public_url" doc:"the same as the gateway reaches it; empty: url"`
 	// APIKey is the worker's key, empty for none.
-	APIKey string `yaml:"api_key"`
+	APIKey string `yaml:"api_key" doc:"the worker's API key" redact:"true"`
 	// Advertise is this adapter's gRPC address as schedulers reach it.
-	Advertise string `yaml:"advertise"`
+	Advertise string `yaml:"advertise" doc:"this adapter's gRPC address as schedulers reach it"`
 	// Events says how KV events are reached.
-	Events Events `yaml:"events"`
+	Events Events `yaml:"events" doc:"how KV events are reached"`
 	// Copies is "each" when the worker announces the removal of every copy of a block (vLLM up to 0.32), "last" when
 	// it announces that of the last one only.
-	Copies string `yaml:"copies"`
+	Copies string `yaml:"copies" doc:"each or last: which removals of copies the worker announces"`
 	// PollBusy and PollIdle are the pauses between two reads of the worker's load.
-	PollBusy time.Duration `yaml:"poll_busy"`
-	PollIdle time.Duration `yaml:"poll_idle"`
+	PollBusy time.Duration `yaml:"poll_busy" doc:"pause between two reads of the load of a busy worker"`
+	PollIdle time.Duration `yaml:"poll_idle" doc:"pause between two reads of the load of an idle worker"`
 	// DrainTimeout bounds the wait for running requests at shutdown.
-	DrainTimeout time.Duration `yaml:"drain_timeout"`
+	DrainTimeout time.Duration `yaml:"drain_timeout" doc:"longest wait for running requests at shutdown"`
 	// Parity says when kvmesh's prompts are compared with the worker's own.
-	Parity Parity `yaml:"parity"`
+	Parity Parity `yaml:"parity" doc:"comparison of kvmesh's prompts with the worker's own"`
 }
 
 // Events says how a worker's KV events are reached.
 type Events struct {
 	// Mode is auto, connect, bind or off.
-	Mode string `yaml:"mode"`
+	Mode string `yaml:"mode" doc:"auto, connect, bind or off"`
 	// Endpoint is rank 0's publisher, as tcp://127.0.0.1:5557 or ipc:///path; rank r uses the port plus r.
-	Endpoint string `yaml:"endpoint"`
+	Endpoint string `yaml:"endpoint" doc:"publisher of rank 0; rank r uses the port plus r"`
 	// ReplayEndpoint is rank 0's replay socket; empty for none.
-	ReplayEndpoint string `yaml:"replay_endpoint"`
+	ReplayEndpoint string `yaml:"replay_endpoint" doc:"replay socket of rank 0"`
 	// Topic is a prefix of the topics to hear; empty hears all.
-	Topic string `yaml:"topic"`
+	Topic string `yaml:"topic" doc:"prefix of the topics to hear"`
 	// Ranks is the number of data-parallel ranks where the worker does not tell; 0 takes what its metrics show.
-	Ranks int `yaml:"ranks"`
+	Ranks int `yaml:"ranks" doc:"data-parallel ranks where the worker does not tell"`
 }
 
 // Parity says when prompts are compared.
 type Parity struct {
-	// Enabled turns the comparison on where template and tokenizer services are given.
-	Enabled bool `yaml:"enabled"`
+	// Disabled compares nothing.
+	Disabled bool `yaml:"disabled" doc:"compare nothing"`
+	// Template and Tokenizer are the addresses of the services that make kvmesh's prompts. A host that passes the
+	// clients in does not read them.
+	Template  string `yaml:"template" doc:"gRPC address of the template service"`
+	Tokenizer string `yaml:"tokenizer" doc:"gRPC address of the tokenizer service"`
 	// Every is the pause between two comparisons.
-	Every time.Duration `yaml:"every"`
+	Every time.Duration `yaml:"every" doc:"pause between two comparisons"`
 	// TokenIDs is "auto" (send ids where proven) or "off".
-	TokenIDs string `yaml:"token_ids"`
+	TokenIDs string `yaml:"token_ids" doc:"auto (send ids where proven) or off"`
 }
 
 // Default values of Config.
 const (
+	// defaultAdvertise is the default server address of the adapter's own binary.
+	defaultAdvertise    = "tcp://127.0.0.1:8081"
 	defaultPollBusy     = 250 * time.Millisecond
 	defaultPollIdle     = time.Second
 	defaultDrainTimeout = 30 * time.Second
@@ -92,6 +98,7 @@ func (c *Config) SetDefaults() {
 	c.URL = strings.TrimRight(c.URL, "/")
 	fill(&c.ID, idOf(c.URL))
 	fill(&c.PublicURL, c.URL)
+	fill(&c.Advertise, defaultAdvertise)
 	fill(&c.Events.Mode, EventsAuto)
 	fill(&c.Copies, copiesEach)
 	fill(&c.PollBusy, defaultPollBusy)

@@ -229,10 +229,6 @@ func (s *Service) planOf(v *vllm.View) (plan, []feed.Config) {
 	return p, out
 }
 
-// enableEvents is the flag that turns events on.
-const enableEvents = `--kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq",` +
-	`"endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`
-
 // told follows what the worker says of itself.
 func (s *Service) told(sources []vllm.Source) ([]feed.Config, string) {
 	host := s.client.Host()
@@ -240,7 +236,7 @@ func (s *Service) told(sources []vllm.Source) ([]feed.Config, string) {
 	for _, src := range sources {
 		switch {
 		case !src.Enabled || src.Publisher == "null" || src.Endpoint == "":
-			return nil, "KV events are off: start vLLM with " + enableEvents
+			return nil, "KV events are off: start vLLM with " + vllm.EnableEvents
 		case !zmq.Binds(src.Endpoint):
 			return nil, fmt.Sprintf("the worker's publisher connects to %s instead of binding it, so nobody hears it: "+
 				"start vLLM with \"endpoint\":\"tcp://*:5557\"", src.Endpoint)
@@ -264,7 +260,7 @@ func (s *Service) configured(v *vllm.View) ([]feed.Config, string) {
 	e := s.cfg.Events
 	if e.Endpoint == "" {
 		return nil, "the worker does not tell where it publishes (GET /kv_event_sources): set the adapter's " +
-			"events.endpoint, and start vLLM with " + enableEvents
+			"events.endpoint, and start vLLM with " + vllm.EnableEvents
 	}
 	var out []feed.Config
 	for rank := range max(1, e.Ranks, len(v.Metrics.Ranks)) {
@@ -325,7 +321,7 @@ func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string)
 	case !st.Feed.Connected:
 		return workerv1.EventState_EVENT_STATE_OFF, fmt.Sprintf("rank %d: nothing publishes there (%s): "+
 			"events are off, or the worker's endpoint connects instead of binding; start vLLM with %s",
-			rank, st.Feed.Fault, enableEvents)
+			rank, st.Feed.Fault, vllm.EnableEvents)
 	case s.silence.silent(int(v.Metrics.BlockTokens)):
 		return workerv1.EventState_EVENT_STATE_SILENT, fmt.Sprintf("rank %d: the worker computes prompts and "+
 			"publishes nothing: check that prefix caching is on and that its topic begins with the adapter's", rank)

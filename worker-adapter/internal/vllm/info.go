@@ -79,6 +79,10 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return v.Version, err
 }
 
+// EnableEvents is the flag of vLLM that turns events on, bound and with replay.
+const EnableEvents = `--kv-events-config '{"enable_kv_cache_events":true,"publisher":"zmq",` +
+	`"endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'`
+
 // Source is how a rank publishes its events, as the worker was told.
 type Source struct {
 	Enabled   bool   `json:"enable_kv_cache_events"`

@@ -1,0 +1,140 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/mirror"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
+)
+
+const (
+	bindIt   = `start vLLM with "endpoint":"tcp://*:5557" in --kv-events-config`
+	replayIt = `add "replay_endpoint":"tcp://*:5558" to --kv-events-config`
+)
+
+// events looks at each rank's publisher.
+func (e *examination) events() {
+	sources, err := e.client.Sources(e.ctx)
+	if err != nil {
+		if e.target.Endpoint == "" {
+			e.add(Fail, "events", "the worker does not tell where it publishes",
+				"give --endpoint here and events.endpoint to the adapter; turn events on with "+vllm.EnableEvents)
+			return
+		}
+		sources = e.given()
+	}
+	for rank, src := range sources {
+		e.source(rank, src)
+	}
+}
+
+// given are the endpoints of the command line, one port per rank.
+func (e *examination) given() (out []vllm.Source) {
+	for rank := range max(1, len(e.metrics.Ranks)) {
+		live, err := zmq.ForRank(e.target.Endpoint, rank)
+		if err != nil {
+			e.add(Fail, "events", err.Error(), "give --endpoint as tcp://host:port")
+			return nil
+		}
+		src := vllm.Source{Enabled: true, Endpoint: live}
+		if e.target.Replay != "" {
+			src.Replay, _ = zmq.ForRank(e.target.Replay, rank)
+		}
+		out = append(out, src)
+	}
+	return out
+}
+
+// source looks at one rank's.
+func (e *examination) source(rank int, src vllm.Source) {
+	subject := fmt.Sprintf("events of rank %d", rank)
+	switch {
+	case !src.Enabled || src.Publisher == "null" || src.Endpoint == "":
+		e.add(Fail, subject, "they are off", "start vLLM with "+vllm.EnableEvents)
+		return
+	case src.Publisher != "" && !zmq.Binds(src.Endpoint):
+		e.add(Fail, subject, "the publisher connects to "+src.Endpoint+" instead of binding it: nobody hears it", bindIt)
+		return
+	}
+	live := zmq.Reach(src.Endpoint, e.client.Host())
+	if err := e.listen(live); err != nil {
+		e.add(Fail, subject, err.Error(), bindIt+", and make the port reachable from here")
+		return
+	}
+	e.ok(subject, "published at %s", live)
+	if src.Replay == "" {
+		e.add(Warn, subject, "no replay: a lost event costs the knowledge of the whole cache", replayIt)
+		return
+	}
+	e.replay(subject, zmq.Reach(src.Replay, e.client.Host()))
+}
+
+// listen is nil when a publisher answers at the endpoint.
+func (e *examination) listen(endpoint string) error {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	h := handshake{end: cancel, err: errors.New("nobody answered in time")}
+	if err := zmq.Subscribe(ctx, zmq.Subscription{Endpoint: endpoint}, &h); err != nil {
+		return err
+	}
+	return h.err
+}
+
+// handshake ends with the first word of a connection. Subscribe calls it from one goroutine and has returned before it
+// is read.
+type handshake struct {
+	end func()
+	err error
+}
+
+func (h *handshake) Connected() {
+	h.err = nil
+	h.end()
+}
+
+func (h *handshake) Disconnected(err error) {
+	h.err = err
+	h.end()
+}
+
+func (h *handshake) Updated(zmq.Update) {}
+
+// replay fetches what the publisher keeps and looks at what it says.
+func (e *examination) replay(subject, endpoint string) {
+	m := mirror.New(mirror.Config{Model: "doctor"})
+	var b kvevents.Batch
+	batches, holes, broken := 0, 0, 0
+	next := uint64(0)
+	err := zmq.Replay(e.ctx, endpoint, 0, func(u zmq.Update) error {
+		if batches > 0 && u.Seq != next {
+			holes++
+		}
+		batches, next = batches+1, u.Seq+1
+		if err := kvevents.Decode(u.Payload, &b); err != nil {
+			broken++
+		}
+		m.Apply(&b)
+		return nil
+	})
+	st := m.Stats()
+	switch {
+	case err != nil:
+		e.add(Warn, subject, err.Error(), replayIt)
+		return
+	case broken > 0 || st.Skipped > 0:
+		e.add(Warn, subject, fmt.Sprintf("%d of %d batches and %d events cannot be read", broken, batches, st.Skipped),
+			"report vLLM's version: its event format is new")
+	case holes > 0:
+		e.add(Warn, subject, fmt.Sprintf("%d holes in %d replayed batches", holes, batches), "raise buffer_steps")
+	default:
+		e.ok(subject, "replay of %d batches at %s", batches, endpoint)
+	}
+	if st.Groups > 1 {
+		e.add(Warn, subject, fmt.Sprintf("hybrid model with %d cache groups: only the ends of cached prompts can be hit",
+			st.Groups), "nothing: the mesh knows, and routes more by load")
+	}
+}

@@ -1,0 +1,235 @@
+// Package parity compares the prompts that kvmesh makes with those that a worker makes of the same requests.
+//
+// vLLM tells the ids of a prompt when asked (return_token_ids) and since 0.32 its text (return_prompt_text). Each
+// feature of chat requests is compared by itself, because templates differ in what they get right. Results never hold
+// text: where two prompts part and whether rendering or tokenising is the cause is enough to look further.
+package parity
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+)
+
+// callTimeout bounds one comparison: a busy worker may queue it for a while.
+const callTimeout = 30 * time.Second
+
+// Worker sends a JSON body to the worker under test and returns that of a 200 answer.
+type Worker interface {
+	Post(ctx context.Context, path string, body []byte) ([]byte, error)
+}
+
+// Prober compares one worker.
+type Prober struct {
+	Worker    Worker
+	Template  templatev1.TemplateServiceClient
+	Tokenizer tokenizerv1.TokenizerServiceClient
+	Clock     func() time.Time
+}
+
+// Findings are the results.
+type Findings struct {
+	Results []*workerv1.ParityResult
+	// CachedTokens is true when the worker reports usage.prompt_tokens_details.
+	CachedTokens bool
+	// TokenIDs is true when chat prompts are proven equal and the worker used exactly the ids that it was sent.
+	TokenIDs bool
+}
+
+// Probe runs all comparisons for a model of a worker of this vLLM version. Faults become results.
+func (p Prober) Probe(ctx context.Context, model, version string) Findings {
+	var f Findings
+	var proven []uint32
+	differs := false
+	for _, c := range chatCases() {
+		r, ids := p.chat(ctx, &f, request{model: model, version: version, chatCase: c})
+		f.Results = append(f.Results, r)
+		differs = differs || r.State == workerv1.ParityState_PARITY_STATE_DIFFERS
+		if c.feature == featureChat && r.State == workerv1.ParityState_PARITY_STATE_PROVEN {
+			proven = ids
+		}
+	}
+	f.Results = append(f.Results, p.completion(ctx, &f, model))
+	if proven != nil && !differs && takesIDs(version) {
+		f.TokenIDs = p.sendsIDs(ctx, &f, model, proven)
+	}
+	return f
+}
+
+// request is one chat comparison.
+type request struct {
+	chatCase
+	model, version string
+}
+
+// answer is what is read of the worker's reply.
+type answer struct {
+	IDs     []uint32 `json:"prompt_token_ids"`
+	Text    *string  `json:"prompt_text"`
+	Choices []struct {
+		IDs []uint32 `json:"prompt_token_ids"`
+	} `json:"choices"`
+	Usage struct {
+		Details json.RawMessage `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+// ask sends a request to the worker.
+func (p Prober) ask(ctx context.Context, f *Findings, path string, body map[string]any) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	body["max_tokens"], body["temperature"], body["return_token_ids"] = 1, 0, true
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(body); err != nil {
+		return answer{}, fmt.Errorf("build comparison: %w", err)
+	}
+	reply, err := p.Worker.Post(ctx, path, raw.Bytes())
+	if err != nil {
+		return answer{}, err
+	}
+	var a answer
+	if err := json.Unmarshal(reply, &a); err != nil {
+		return answer{}, fmt.Errorf("read %s: not the shape of a completion", path)
+	}
+	f.CachedTokens = f.CachedTokens || len(a.Usage.Details) > 0 && string(a.Usage.Details) != "null"
+	return a, nil
+}
+
+// body is the request as the worker gets it.
+func (r request) body() map[string]any {
+	b := map[string]any{"model": r.model, "messages": json.RawMessage(r.messages), "return_prompt_text": true}
+	if r.tools != "" {
+		b["tools"] = json.RawMessage(r.tools)
+	}
+	if r.noPrompt {
+		b["add_generation_prompt"] = false
+	}
+	return b
+}
+
+// chat compares one chat request and returns the ids on which both agree.
+func (p Prober) chat(ctx context.Context, f *Findings, r request) (*workerv1.ParityResult, []uint32) {
+	a, err := p.ask(ctx, f, "/v1/chat/completions", r.body())
+	if err != nil {
+		return p.unknown(r.feature, "the worker did not answer: "+err.Error()), nil
+	}
+	if len(a.IDs) == 0 {
+		return p.unknown(r.feature, "the worker does not tell the ids of its prompts"), nil
+	}
+	req := &templatev1.RenderRequest{
+		Model: r.model, MessagesJson: []byte(r.messages), ToolsJson: []byte(r.tools), WorkerVersion: r.version,
+	}
+	if r.noPrompt {
+		off := false
+		req.AddGenerationPrompt = &off
+	}
+	rendered, err := p.Template.Render(ctx, req)
+	if err != nil {
+		return p.unknown(r.feature, "kvmesh cannot render it: "+fault.Name(fault.ReasonOf(err))), nil
+	}
+	ids, err := p.encode(ctx, r.model, rendered.GetText(), false)
+	if err != nil {
+		return p.unknown(r.feature, "kvmesh cannot tokenise it: "+fault.Name(fault.ReasonOf(err))), nil
+	}
+	texts := ""
+	if a.Text != nil {
+		texts = where(rendered.GetText(), []byte(*a.Text))
+	}
+	return p.compared(r.feature, a.IDs, ids, texts), ids
+}
+
+// completion compares a text prompt.
+func (p Prober) completion(ctx context.Context, f *Findings, model string) *workerv1.ParityResult {
+	a, err := p.ask(ctx, f, "/v1/completions", map[string]any{"model": model, "prompt": completionText})
+	if err != nil {
+		return p.unknown(featureCompletions, "the worker did not answer: "+err.Error())
+	}
+	theirs := a.IDs
+	if len(theirs) == 0 && len(a.Choices) > 0 {
+		theirs = a.Choices[0].IDs
+	}
+	if len(theirs) == 0 {
+		return p.unknown(featureCompletions, "the worker does not tell the ids of its prompts")
+	}
+	ids, err := p.encode(ctx, model, []byte(completionText), true)
+	if err != nil {
+		return p.unknown(featureCompletions, "kvmesh cannot tokenise it: "+fault.Name(fault.ReasonOf(err)))
+	}
+	return p.compared(featureCompletions, theirs, ids, "")
+}
+
+// encode tokenises a prompt.
+func (p Prober) encode(ctx context.Context, model string, text []byte, special bool) ([]uint32, error) {
+	r, err := p.Tokenizer.Encode(ctx, &tokenizerv1.EncodeRequest{
+		Model: model, Text: text, AddSpecialTokens: special, WantTokenIds: true,
+	})
+	return r.GetTokenIds(), err
+}
+
+// sendsIDs sends a proven prompt's ids with other messages: when the worker reports those ids as its prompt, it took
+// them and rendered nothing.
+func (p Prober) sendsIDs(ctx context.Context, f *Findings, model string, ids []uint32) bool {
+	a, err := p.ask(ctx, f, "/v1/chat/completions", map[string]any{
+		"model":              model,
+		"messages":           json.RawMessage(`[{"role":"user","content":"other"}]`),
+		"kv_transfer_params": map[string]any{"prompt_token_ids": ids},
+	})
+	return err == nil && slices.Equal(a.IDs, ids)
+}
+
+// unknown is a comparison that could not be made.
+func (p Prober) unknown(feature, why string) *workerv1.ParityResult {
+	return &workerv1.ParityResult{Feature: feature, Detail: why, Tested: timestamppb.New(p.Clock())}
+}
+
+// compared is the outcome of a comparison. texts says where the texts part, empty when they are equal or not known.
+func (p Prober) compared(feature string, theirs, ours []uint32, texts string) *workerv1.ParityResult {
+	r := &workerv1.ParityResult{Feature: feature, Tested: timestamppb.New(p.Clock())}
+	if slices.Equal(theirs, ours) {
+		r.State = workerv1.ParityState_PARITY_STATE_PROVEN
+		return r
+	}
+	i := 0
+	for i < min(len(theirs), len(ours)) && theirs[i] == ours[i] {
+		i++
+	}
+	r.State = workerv1.ParityState_PARITY_STATE_DIFFERS
+	r.Detail = fmt.Sprintf("token %d of %d (kvmesh has %d)", i, len(theirs), len(ours))
+	if texts != "" {
+		r.Detail += ": rendered text differs at " + texts
+	}
+	return r
+}
+
+// where says at which byte two texts part, empty when they are equal.
+func where(ours, theirs []byte) string {
+	if slices.Equal(ours, theirs) {
+		return ""
+	}
+	i := 0
+	for i < min(len(ours), len(theirs)) && ours[i] == theirs[i] {
+		i++
+	}
+	return fmt.Sprintf("byte %d of %d (kvmesh has %d)", i, len(theirs), len(ours))
+}
+
+// takesIDs is true for vLLM 0.27 and later, which read kv_transfer_params.prompt_token_ids of a chat request.
+func takesIDs(version string) bool {
+	var major, minor int
+	if n, err := fmt.Sscanf(version, "%d.%d", &major, &minor); n != 2 || err != nil {
+		return false
+	}
+	return major > 0 || minor >= 27
+}

@@ -1,0 +1,117 @@
+// Package paritycli is the command `kvmesh parity`: does kvmesh make a worker's prompts as the worker does?
+package paritycli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/rpc"
+
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/parity"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
+)
+
+// Command compares workers. It mounts into a kong grammar; its Run ends with the context.
+type Command struct {
+	Workers   []string `arg:"" name:"url" help:"Base addresses of vLLM servers."`
+	Template  string   `help:"gRPC address of the template service." default:"tcp://127.0.0.1:8081"`
+	Tokenizer string   `help:"gRPC address of the tokenizer service." default:"tcp://127.0.0.1:8081"`
+	APIKey    string   `name:"api-key" help:"The workers' key." env:"KVMESH_WORKER_API_KEY"`
+
+	// Out takes the report; nil is standard output.
+	Out io.Writer `kong:"-"`
+}
+
+// ErrDiffers means that at least one comparison failed.
+var ErrDiffers = errors.New("prompts differ: token ids must not be sent to these workers, and cache hits are lost")
+
+// Run compares and prints a table. The error is ErrDiffers when prompts differ.
+func (c *Command) Run(ctx context.Context) error {
+	if c.Out == nil {
+		c.Out = os.Stdout
+	}
+	template, err := dial(c.Template)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = template.Close() }()
+	tokenizer, err := dial(c.Tokenizer)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tokenizer.Close() }()
+	p := parity.Prober{
+		Template: templatev1.NewTemplateServiceClient(template), Tokenizer: tokenizerv1.NewTokenizerServiceClient(tokenizer),
+		Clock: time.Now,
+	}
+	differs := false
+	for _, url := range c.Workers {
+		bad, err := c.worker(ctx, url, p)
+		if err != nil {
+			return err
+		}
+		differs = differs || bad
+	}
+	if differs {
+		return ErrDiffers
+	}
+	return nil
+}
+
+// dial connects to a service.
+func dial(address string) (rpc.Conn, error) {
+	return rpc.Dial(address, rpc.ClientConfig{}, rpc.ClientDeps{Log: slog.New(slog.DiscardHandler)})
+}
+
+// worker compares one worker and prints its table.
+func (c *Command) worker(ctx context.Context, url string, p parity.Prober) (differs bool, err error) {
+	client, err := vllm.NewClient(url, c.APIKey)
+	if err != nil {
+		return false, err
+	}
+	defer client.Close()
+	models, err := client.Models(ctx)
+	if err != nil {
+		return false, fmt.Errorf("ask %s for its models: %w", url, err)
+	}
+	base, ok := vllm.Base(models)
+	if !ok {
+		return false, fmt.Errorf("%s lists no base model", url)
+	}
+	version, err := client.Version(ctx)
+	if err != nil && !errors.Is(err, vllm.ErrNoRoute) {
+		return false, fmt.Errorf("ask %s for its version: %w", url, err)
+	}
+	p.Worker = client
+	found := p.Probe(ctx, base.ID, version)
+	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\tmodel %s\tvLLM %s\n", url, base.ID, version)
+	for _, r := range found.Results {
+		state := strings.ToLower(strings.TrimPrefix(r.GetState().String(), "PARITY_STATE_"))
+		if r.GetState() == workerv1.ParityState_PARITY_STATE_UNSPECIFIED {
+			state = "unknown"
+		}
+		differs = differs || r.GetState() == workerv1.ParityState_PARITY_STATE_DIFFERS
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", r.GetFeature(), state, r.GetDetail())
+	}
+	fmt.Fprintf(w, "  token ids\t%s\t\n", yesNo(found.TokenIDs))
+	return differs, w.Flush()
+}
+
+// yesNo is how a switch reads.
+func yesNo(on bool) string {
+	if on {
+		return "can be sent"
+	}
+	return "are not sent"
+}
