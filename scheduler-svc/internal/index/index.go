@@ -2,7 +2,7 @@
 //
 // It maps a unit hash to the set of its holders, (stream, tier) pairs, where a stream is one rank of one worker. Holders
 // are interned to small integers and packed into one word beside the hash; sets of more than four are shared by all units
-// that have them. The table is cut into 256 shards of open addressing. Writers lock one shard for one unit; readers lock
+// that have them. The table is cut into 64 shards of open addressing. Writers lock one shard for one unit; readers lock
 // nothing.
 //
 // A stream that ends, clears a tier or is replaced by a snapshot leaves the walk at once, whatever its size: its holder
@@ -37,7 +37,7 @@ const MaxStreams = 1 << 13
 
 // Config bounds the memory.
 type Config struct {
-	MaxUnits    int   // units held at once; 0 means 16 Mi, about 30 bytes each
+	MaxUnits    int   // units held at once; 0 means 16 Mi, about 34 bytes each
 	MaxSetBytes int64 // memory for shared sets of five or more holders; 0 means 256 MiB
 }
 

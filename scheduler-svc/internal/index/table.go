@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	shardBits  = 8
+	shardBits  = 6
 	shardCount = 1 << shardBits
 	fibonacci  = 0x9e3779b97f4a7c15 // 2^64 / golden ratio: spreads keys that are no good hashes by themselves
 	minSlots   = 16
@@ -20,7 +20,11 @@ type slot struct{ word, key uint64 }
 
 type table struct{ slots []slot }
 
-func newTable(slots int) *table { return &table{slots: make([]slot, slots)} }
+func newTable(slots int) *table {
+	t := &table{slots: make([]slot, slots)}
+	adviseHuge(t.slots)
+	return t
+}
 
 // home is where a key's probe begins; x is the spread key.
 func (t *table) home(x uint64) int {
@@ -88,11 +92,12 @@ func (s *shard) read(key uint64) word {
 	return w
 }
 
-// insert stores a new key at the empty slot i, growing when more than four fifths are in use.
+// insert stores a new key at the empty slot i, growing when more than three fifths are in use: a walk then mostly finds a
+// unit at its first slot, and a unit costs 27 to 40 bytes.
 func (s *shard) insert(i int, key uint64, w word) {
 	t := s.table.Load()
 	s.used++
-	if s.used*5 > len(t.slots)*4 {
+	if s.used*5 > len(t.slots)*3 {
 		t = s.resize(len(t.slots)*3/2 + 1)
 		i, _ = t.find(key)
 	}
@@ -127,10 +132,10 @@ func (t *table) distance(i, j int) int {
 	return j - i
 }
 
-// shrink gives memory back once four fifths of a table are empty.
+// shrink gives memory back once five sixths of a table are empty.
 func (s *shard) shrink() {
-	if n := len(s.table.Load().slots); n > minSlots && s.used*5 < n {
-		s.resize(max(minSlots, s.used*2))
+	if n := len(s.table.Load().slots); n > minSlots && s.used*6 < n {
+		s.resize(max(minSlots, s.used*5/2))
 	}
 }
 

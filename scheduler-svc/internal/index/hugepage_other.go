@@ -1,0 +1,6 @@
+//go:build !linux
+
+package index
+
+// adviseHuge does nothing where huge pages cannot be asked for.
+func adviseHuge([]slot) {}
