@@ -22,6 +22,23 @@ type args struct {
 	kw  []keyword
 }
 
+// newArgs gives an argument list for one call; endArgs takes it back, together
+// with what the call has on the stack from base on.
+func (r *run) newArgs() *args {
+	if k := len(r.argFree) - 1; k >= 0 {
+		a := r.argFree[k]
+		r.argFree = r.argFree[:k]
+		return a
+	}
+	return &args{}
+}
+
+func (r *run) endArgs(a *args, base int) {
+	a.pos, a.kw = nil, nil
+	r.argFree = append(r.argFree, a)
+	r.stack = r.stack[:base]
+}
+
 // keep gives a copy that outlives the call.
 func (a *args) keep() *args {
 	return &args{pos: append([]value.Value(nil), a.pos...), kw: append([]keyword(nil), a.kw...)}

@@ -83,16 +83,16 @@ func (c *compiler) call(n *syntax.Call, s *scope, withCaller bool) func(f *frame
 		if err != nil {
 			return fn, err
 		}
-		var a args
+		a := f.r.newArgs()
 		var v value.Value
 		base := len(f.r.stack)
-		if err = list.eval(f, base, &a); err == nil {
+		if err = list.eval(f, base, a); err == nil {
 			if withCaller {
 				a.kw = append(a.kw, keyword{"caller", caller})
 			}
-			v, err = f.r.call(fn, &a)
+			v, err = f.r.call(fn, a)
 		}
-		f.r.stack = f.r.stack[:base]
+		f.r.endArgs(a, base)
 		return v, at(err, n)
 	}
 }
@@ -147,16 +147,16 @@ func (m *methodCall) run(f *frame) (value.Value, error) {
 			return self, at(err, m.node)
 		}
 	}
-	var a args
+	a := f.r.newArgs()
 	base := len(f.r.stack)
 	v := value.Value{}
-	if err = m.args.eval(f, base, &a); err == nil {
+	if err = m.args.eval(f, base, a); err == nil {
 		if fn == nil {
-			v, err = f.r.call(bound, &a)
+			v, err = f.r.call(bound, a)
 		} else if err = f.r.m.Step(); err == nil {
-			v, err = fn(f.r, self, &a)
+			v, err = fn(f.r, self, a)
 		}
 	}
-	f.r.stack = f.r.stack[:base]
+	f.r.endArgs(a, base)
 	return v, at(err, m.node)
 }

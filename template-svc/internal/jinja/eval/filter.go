@@ -43,14 +43,14 @@ func (c *compiler) applyFilter(n *syntax.Filter, s *scope) func(f *frame, v valu
 	return func(f *frame, v value.Value) (value.Value, error) {
 		base := len(f.r.stack)
 		f.r.stack = append(f.r.stack, v)
-		var a args
-		err := list.eval(f, base, &a)
+		a := f.r.newArgs()
+		err := list.eval(f, base, a)
 		if err == nil {
 			if err = f.r.m.Step(); err == nil {
-				v, err = fn(f.r, &a)
+				v, err = fn(f.r, a)
 			}
 		}
-		f.r.stack = f.r.stack[:base]
+		f.r.endArgs(a, base)
 		return v, at(err, n)
 	}
 }

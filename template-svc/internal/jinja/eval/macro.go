@@ -241,14 +241,6 @@ func (d *macroDef) bind(f *frame, a *args) error {
 
 // extras binds kwargs and varargs or refuses what is left.
 func (d *macroDef) extras(f *frame, a *args, kw []keyword) error {
-	shown := value.None
-	if d.name != "" {
-		shown = value.Str(d.name)
-	}
-	name, err := value.ReprOf(&f.r.m, shown)
-	if err != nil {
-		return err
-	}
 	if d.kwargs >= 0 {
 		dict := value.NewDict(len(kw))
 		for _, k := range kw {
@@ -259,10 +251,10 @@ func (d *macroDef) extras(f *frame, a *args, kw []keyword) error {
 		for _, k := range kw {
 			if k.name == "caller" {
 				return pyerr.Newf(pyerr.Type, "macro %s was invoked with two values for the special caller argument. "+
-					"This is most likely a bug.", name)
+					"This is most likely a bug.", d.shown())
 			}
 		}
-		return pyerr.Newf(pyerr.Type, "macro %s takes no keyword argument %s", name, value.ReprString(kw[0].name))
+		return pyerr.Newf(pyerr.Type, "macro %s takes no keyword argument %s", d.shown(), value.ReprString(kw[0].name))
 	}
 	if d.varargs >= 0 {
 		var rest []value.Value
@@ -271,9 +263,17 @@ func (d *macroDef) extras(f *frame, a *args, kw []keyword) error {
 		}
 		f.slots[d.varargs] = value.Tuple(rest)
 	} else if len(a.pos) > len(d.params) {
-		return pyerr.Newf(pyerr.Type, "macro %s takes not more than %d argument(s)", name, len(d.params))
+		return pyerr.Newf(pyerr.Type, "macro %s takes not more than %d argument(s)", d.shown(), len(d.params))
 	}
 	return nil
+}
+
+// shown is the macro's name in messages.
+func (d *macroDef) shown() string {
+	if d.name == "" {
+		return "None"
+	}
+	return value.ReprString(d.name)
 }
 
 // takeKeyword takes the keyword name out of kw, which is not changed.

@@ -226,19 +226,19 @@ func (c *compiler) printCall(n *syntax.Call, s *scope) func(f *frame) error {
 		if err != nil {
 			return at(err, n)
 		}
-		var a args
+		a := f.r.newArgs()
 		base := len(f.r.stack)
-		if err = list.eval(f, base, &a); err == nil {
+		if err = list.eval(f, base, a); err == nil {
 			if m, ok := fn.AsObject().(*macro); ok {
-				err = m.print(f.r, &a)
+				err = m.print(f.r, a)
 			} else {
 				var v value.Value
-				if v, err = f.r.call(fn, &a); err == nil {
+				if v, err = f.r.call(fn, a); err == nil {
 					err = printValue(f, v)
 				}
 			}
 		}
-		f.r.stack = f.r.stack[:base]
+		f.r.endArgs(a, base)
 		return at(err, n)
 	}
 }
@@ -254,14 +254,14 @@ func (c *compiler) printJSON(n *syntax.Filter, s *scope) func(f *frame) error {
 		}
 		base := len(f.r.stack)
 		f.r.stack = append(f.r.stack, v)
-		var a args
-		if err = list.eval(f, base, &a); err == nil {
+		a := f.r.newArgs()
+		if err = list.eval(f, base, a); err == nil {
 			p := &f.r.printer
 			p.Buf, p.Meter = f.r.out, &f.r.m
-			err = dumpJSON(p, &a)
+			err = dumpJSON(p, a)
 			f.r.out, p.Buf = p.Buf, nil
 		}
-		f.r.stack = f.r.stack[:base]
+		f.r.endArgs(a, base)
 		return at(err, n)
 	}
 }

@@ -53,6 +53,7 @@ type run struct {
 	// autoescape is set within an autoescape block.
 	autoescape bool
 	free       []*frame
+	argFree    []*args
 	printer    value.Printer // of tojson
 	stack      []value.Value // arguments of calls under way
 	seed       uint64        // of random and lipsum

@@ -35,12 +35,12 @@ func (c *compiler) test(n *syntax.Test, s *scope) func(f *frame) (bool, error) {
 		}
 		base := len(f.r.stack)
 		f.r.stack = append(f.r.stack, v)
-		var a args
+		a := f.r.newArgs()
 		ok := false
-		if err = list.eval(f, base, &a); err == nil {
-			ok, err = fn(f.r, &a)
+		if err = list.eval(f, base, a); err == nil {
+			ok, err = fn(f.r, a)
 		}
-		f.r.stack = f.r.stack[:base]
+		f.r.endArgs(a, base)
 		return ok, at(err, n)
 	}
 }
