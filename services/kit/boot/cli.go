@@ -112,8 +112,8 @@ func Run[C any](ctx context.Context, spec Spec[C], p Process) (code int) {
 		}
 	}()
 	var flags cli
-	parser, err := kong.New(&flags, kong.Name(spec.Name), kong.Description(spec.Title), kong.Writers(p.Stdout, p.Stderr),
-		kong.Exit(func(c int) { panic(exitCode(c)) }))
+	parser, err := kong.New(&flags, kong.Name(spec.Name), kong.Description(spec.Title),
+		kong.Writers(p.Stdout, p.Stderr), kong.Exit(func(c int) { panic(exitCode(c)) }))
 	if err != nil {
 		return fail(p, spec.Name, err)
 	}
@@ -151,7 +151,8 @@ func Run[C any](ctx context.Context, spec Spec[C], p Process) (code int) {
 
 // source ignores the sections of other binaries, among them the bus if this one has none.
 func source[C any](spec Spec[C], flags cli, p Process) conf.Source {
-	src := conf.Source{Path: flags.Config, Environ: p.Environ, Sets: flags.Set, Ignore: append(Sections(), spec.Ignore...)}
+	src := conf.Source{Path: flags.Config, Environ: p.Environ, Sets: flags.Set}
+	src.Ignore = append(Sections(), spec.Ignore...)
 	if !spec.UsesBus {
 		src.Ignore = append(src.Ignore, "bus")
 	}

@@ -197,7 +197,8 @@ func (b *Bus) Publish(ctx context.Context, s Subject, m proto.Message) error {
 		b.metrics.published.WithLabelValues(s.kind()).Inc()
 		return nil
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fault.Wrap(faultv1.Reason_REASON_TOO_LARGE, err, "a message of %d bytes is too large for the bus", len(raw))
+		return fault.Wrap(faultv1.Reason_REASON_TOO_LARGE, err,
+			"a message of %d bytes is too large for the bus", len(raw))
 	default:
 		return fault.Wrap(faultv1.Reason_REASON_UNAVAILABLE, err, "the bus takes no messages now")
 	}

@@ -117,8 +117,8 @@ func TestLeaseEnds(t *testing.T) {
 	until(t, updates, isCard("stays"))
 }
 
-// TestRegistrySurvivesRestart: the server comes back without its memory; holders refill the registry, watchers hold on to
-// what they knew and see the new cards.
+// TestRegistrySurvivesRestart: the server comes back without its memory; holders refill the registry, watchers hold on
+// to what they knew and see the new cards.
 func TestRegistrySurvivesRestart(t *testing.T) {
 	t.Parallel()
 	srv := kittest.NATSWith(t, embed.Config{Listen: "127.0.0.1:0"})

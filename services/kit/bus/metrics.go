@@ -16,12 +16,12 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvmesh_bus_" + name, Help: help}, []string{label})
 	}
 	m := &metrics{
-		published: counter("kvmesh_bus_published_total", "Messages published by kind of subject.", "kind"),
-		malformed: counter("kvmesh_bus_malformed_total", "Messages that could not be decoded by kind of subject.", "kind"),
-		gaps:      counter("kvmesh_bus_gaps_total", "Notices to subscriptions that messages may be missing, by cause.", "cause"),
+		published: counter("published_total", "Messages published by kind of subject.", "kind"),
+		malformed: counter("malformed_total", "Messages that could not be decoded by kind of subject.", "kind"),
+		gaps:      counter("gaps_total", "Notices to subscriptions that messages may be missing, by cause.", "cause"),
 	}
 	if reg == nil {
 		return m, nil

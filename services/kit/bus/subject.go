@@ -58,8 +58,8 @@ func (s Subject) kind() string {
 	return kind
 }
 
-// emptyToken stands for the empty name: NATS has no empty tokens. escape makes "%" only in front of two hex digits, so it
-// cannot be another name's token.
+// emptyToken stands for the empty name: NATS has no empty tokens. escape makes "%" only in front of two hex digits, so
+// it cannot be another name's token.
 const emptyToken = "%"
 
 // escape makes one subject token of any name: letters, digits, "_" and "-" stay, other bytes become %XX.

@@ -29,8 +29,8 @@ func (g Gap) String() string {
 // Handler is what a subscription calls. Calls of one subscription never overlap, so a handler needs no lock of its own
 // for what only it touches.
 type Handler[M proto.Message] struct {
-	// OnMessage gets each message, which is the handler's to keep. Slow work belongs elsewhere: the pending limits count
-	// what waits for it.
+	// OnMessage gets each message, which is the handler's to keep. Slow work belongs elsewhere: the pending limits
+	// count what waits for it.
 	OnMessage func(Subject, M)
 	// OnGap is told that messages may be missing; nil ignores it.
 	OnGap func(Gap)

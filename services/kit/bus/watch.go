@@ -10,13 +10,18 @@ import (
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
 )
 
+// restoreGrace is what holders need to find NATS again after an outage, to notice that the registry is lost and to make
+// it anew: reconnectWait, the publisher's own retries for half a second, and room for a busy machine.
+const restoreGrace = 2 * time.Second
+
 // WatchCards reports the registry: first all cards, then Synced, then each change, in the caller's goroutine until ctx
 // ends; it returns nil then.
 //
-// A card that is not refreshed within CardTTL of its last arrival here is reported Gone, whether or not NATS says so: the
-// clocks of other machines do not matter. While this process itself cannot reach NATS nothing arrives; cards then stay
-// for CardOutage, because it is more likely that NATS is away than that all workers died. When the connection or the
-// registry comes back the watch starts again, and every card there is reported again.
+// A card that is not refreshed within CardTTL of its last arrival here is reported Gone, whether or not NATS says so:
+// the clocks of other machines do not matter. While this process itself cannot reach NATS nothing arrives; cards then
+// stay for CardOutage, because it is more likely that NATS is away than that all workers died, and after it for a
+// lease and two seconds more. When the connection or the registry comes back the watch starts again, and every card
+// there is reported again.
 func (b *Bus) WatchCards(ctx context.Context, report func(CardUpdate)) error {
 	w := &cardWatch{bus: b, report: report, seen: map[string]time.Time{}}
 	for ctx.Err() == nil {
@@ -122,8 +127,8 @@ func (w *cardWatch) expire(now time.Time) {
 		if now.Sub(outage) < w.bus.cfg.CardOutage {
 			return
 		}
-	} else if connected := w.bus.connectedSince(); now.Sub(connected) < limit {
-		return // back for less than a lease: holders have not had the time to refresh
+	} else if now.Sub(w.bus.connectedSince()) < limit+restoreGrace {
+		return // holders have not had the time to refresh
 	}
 	for id, last := range w.seen {
 		if now.Sub(last) > limit {

@@ -1,13 +1,14 @@
-// Package conf reads configuration: defaults in code, one strict YAML file, environment variables, and --set a.b=c, each
-// over the one before.
+// Package conf reads configuration: defaults in code, one strict YAML file, environment variables, and --set a.b=c,
+// each over the one before.
 //
-// A section is a struct with yaml tags. Its pointer may have SetDefaults(), which fills what is zero after reading, and
-// Validate() error, which reports everything that is wrong at once (see Faults). Other tags: doc:"…" is the key's line in
-// the reference page; redact:"true" keeps a value out of dumps and errors, redact:"url" keeps only a URL's user out.
+// A section is a struct with yaml tags. Its pointer may have SetDefaults(), which fills what is zero after reading,
+// and Validate() error, which reports everything that is wrong at once (see Faults). Other tags: doc:"…" is the key's
+// line in the reference page; redact:"true" keeps a value out of dumps and errors, redact:"url" keeps only a URL's
+// user out.
 //
 // Keys that no field has are errors with the path and the nearest right name. "${NAME}" in a value is the environment
-// variable NAME, "${NAME:-x}" with x when it is not set, "$$" a dollar sign. Keys are also set by environment variables:
-// the prefix and the path in capitals with "_" between, KVMESH_BUS_CARD_TTL for bus.card_ttl.
+// variable NAME, "${NAME:-x}" with x when it is not set, "$$" a dollar sign. Keys are also set by environment
+// variables: the prefix and the path in capitals with "_" between, KVMESH_BUS_CARD_TTL for bus.card_ttl.
 package conf
 
 import (

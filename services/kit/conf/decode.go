@@ -94,7 +94,8 @@ func elementField(f field, v reflect.Value) field {
 // decodeLeaf reads one value. The YAML library's own message repeats the value, which may be a secret: say what is due
 // instead. A type that reads itself from text explains itself better, unless it is secret.
 func (l *loader) decodeLeaf(at string, n *yaml.Node, f field) {
-	if text, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler); ok && n.Kind == yaml.ScalarNode && f.redact == "" {
+	text, ok := f.value.Addr().Interface().(encoding.TextUnmarshaler)
+	if ok && n.Kind == yaml.ScalarNode && f.redact == "" {
 		if err := text.UnmarshalText([]byte(n.Value)); err != nil {
 			l.faults.Add(at, "%v%s", err, line(n))
 		}

@@ -137,7 +137,8 @@ func Reference(sections ...Section) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("section %s: %w", s.Key, err)
 		}
-		fmt.Fprintf(&out, "## %s\n\n| key | type | default | environment | meaning |\n| --- | --- | --- | --- | --- |\n", s.Key)
+		fmt.Fprintf(&out, "## %s\n\n| key | type | default | environment | meaning |\n", s.Key)
+		out.WriteString("| --- | --- | --- | --- | --- |\n")
 		referenceRows(&out, s.Key, t)
 		out.WriteString("\n")
 	}

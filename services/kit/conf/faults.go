@@ -38,7 +38,8 @@ func (f *Faults) Require(ok bool, path, format string, a ...any) {
 	}
 }
 
-// Under takes over what a section's Validate returned, with path in front of each of its paths. A nil error adds nothing.
+// Under takes over what a section's Validate returned, with path in front of each of its paths. A nil error adds
+// nothing.
 func (f *Faults) Under(path string, err error) {
 	if err == nil {
 		return

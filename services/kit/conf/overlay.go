@@ -72,8 +72,8 @@ func (l *loader) variable(path, ref string) string {
 	return fallback
 }
 
-// overlayEnv sets keys whose environment variable exists. Variables that name no key are left alone: they may be another
-// program's.
+// overlayEnv sets keys whose environment variable exists. Variables that name no key are left alone: they may be
+// another program's.
 func (l *loader) overlayEnv(root *yaml.Node, t target) { l.overlayEnvAt(root, t, nil) }
 
 func (l *loader) overlayEnvAt(root *yaml.Node, t target, path []string) {

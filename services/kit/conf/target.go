@@ -114,7 +114,8 @@ func hasKeys(t reflect.Type) bool {
 		return false
 	}
 	p := reflect.PointerTo(t)
-	return !p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) && !p.Implements(reflect.TypeFor[yaml.Unmarshaler]())
+	return !p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) &&
+		!p.Implements(reflect.TypeFor[yaml.Unmarshaler]())
 }
 
 // typeName is what an error and the reference page call a type.

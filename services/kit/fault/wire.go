@@ -71,8 +71,8 @@ func bounded(s string) string {
 	return s[:cut]
 }
 
-// From finds the fault in err: a fault in its chain, a gRPC status (ours or not), a context error, else INTERNAL with err
-// as its cause. It returns nil for nil; assign the result to an error variable only after a nil check.
+// From finds the fault in err: a fault in its chain, a gRPC status (ours or not), a context error, else INTERNAL with
+// err as its cause. It returns nil for nil; assign the result to an error variable only after a nil check.
 func From(err error) *Error {
 	if err == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// StartStopper is the contract of everything that is started and stopped: Start returns once it works, Stop blocks until
-// it does not, and Stop may come twice, without Start, and from several goroutines.
+// StartStopper is the contract of everything that is started and stopped: Start returns once it works, Stop blocks
+// until it does not, and Stop may come twice, without Start, and from several goroutines.
 type StartStopper interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error

@@ -133,7 +133,8 @@ func (a *Admin) local(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err == nil && !net.ParseIP(host).IsLoopback() && !a.cfg.RemoteProfiles {
-			http.Error(w, "profiles are served to this machine only; set admin.remote_profiles to change that", http.StatusForbidden)
+			http.Error(w, "profiles are served to this machine only; admin.remote_profiles changes that",
+				http.StatusForbidden)
 			return
 		}
 		h(w, r)

@@ -40,7 +40,9 @@ func (c *TraceConfig) Validate() error {
 }
 
 // NewTracer makes a process's tracer provider and the function that sends what is left and ends it.
-func NewTracer(ctx context.Context, cfg TraceConfig, service string) (trace.TracerProvider, func(context.Context) error, error) {
+func NewTracer(
+	ctx context.Context, cfg TraceConfig, service string,
+) (provider trace.TracerProvider, shutdown func(context.Context) error, err error) {
 	if cfg.Endpoint == "" {
 		return noop.NewTracerProvider(), func(context.Context) error { return nil }, nil
 	}
@@ -52,10 +54,10 @@ func NewTracer(ctx context.Context, cfg TraceConfig, service string) (trace.Trac
 	if err != nil {
 		return nil, nil, fmt.Errorf("make trace exporter for %s: %w", cfg.Endpoint, err)
 	}
-	provider := sdktrace.NewTracerProvider(
+	sdk := sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "kvmesh-"+service))),
 	)
-	return provider, provider.Shutdown, nil
+	return sdk, sdk.Shutdown, nil
 }

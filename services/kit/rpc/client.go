@@ -83,7 +83,7 @@ func Dial(target string, cfg ClientConfig, deps ClientDeps) (Conn, error) {
 	prep := newPreparer(cfg)
 	if a.Scheme == SchemeMem {
 		if deps.Network == nil {
-			return nil, fmt.Errorf("dial %s: mem:// works only inside one process; configure an address of another kind", target)
+			return nil, fmt.Errorf("dial %s: mem:// works only inside one process; use tcp:// or unix://", target)
 		}
 		return &memConn{slot: deps.Network.slot(a.Rest), prep: prep, wait: cfg.WaitForReady}, nil
 	}

@@ -67,8 +67,8 @@ func (e *endpoint) register(desc *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// begin admits a call, or refuses it while the server stops. Each admitted call is ended once. The handler's context has
-// the caller's deadline and cancellation, a peer, the incoming metadata and nothing else.
+// begin admits a call, or refuses it while the server stops. Each admitted call is ended once. The handler's context
+// has the caller's deadline and cancellation, a peer, the incoming metadata and nothing else.
 func (e *endpoint) begin(caller context.Context, method string, md metadata.MD) (*memCall, error) {
 	c := &memCall{memTransport: memTransport{method: method}, caller: caller}
 	c.ctx, c.cancel = context.WithCancel(valueless{caller})
@@ -124,8 +124,8 @@ func (e *endpoint) wasStopped() bool {
 	return e.stopped
 }
 
-// result is a call's error as its caller sees it. A handler that the server's hard stop cancelled reports CANCELLED; its
-// caller, who did not cancel, learns that the server is gone, as over a wire.
+// result is a call's error as its caller sees it. A handler that the server's hard stop cancelled reports CANCELLED;
+// its caller, who did not cancel, learns that the server is gone, as over a wire.
 func (e *endpoint) result(c *memCall, err error) error {
 	if err == nil {
 		return nil

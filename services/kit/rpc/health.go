@@ -39,8 +39,8 @@ func (h *healthPublisher) register(r grpc.ServiceRegistrar) {
 	healthv1.RegisterHealthServer(r, healthService{h.srv, h.over})
 }
 
-// healthService ends its watches when the server stops. Every client with health checking holds one for as long as it is
-// connected; a graceful stop would wait for them until its time is over.
+// healthService ends its watches when the server stops. Every client with health checking holds one for as long as it
+// is connected; a graceful stop would wait for them until its time is over.
 type healthService struct {
 	*health.Server
 	over <-chan struct{}

@@ -70,7 +70,8 @@ func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod
 		}
 		m, ok := ep.methods[method]
 		if !ok {
-			return nil, m, nil, fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "unknown method %s at %s", method, ep.addr)
+			return nil, m, nil, fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED,
+				"unknown method %s at %s", method, ep.addr)
 		}
 		// A server leaves its name before it drains: the next round of a waiting call waits for its successor.
 		call, err := ep.begin(ctx, method, md)

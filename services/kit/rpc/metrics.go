@@ -51,13 +51,15 @@ func newServerMetrics(reg prometheus.Registerer) (*serverMetrics, error) {
 			Name: "kvmesh_rpc_server_calls_total", Help: "Finished calls by method and reason (OK without a fault).",
 		}, []string{"method", "reason"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kvmesh_rpc_server_seconds", Help: "Time of calls, streams from open to end.", Buckets: durationBuckets(),
+			Name: "kvmesh_rpc_server_seconds", Help: "Time of calls, streams from open to end.",
+			Buckets: durationBuckets(),
 		}, []string{"method"}),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kvmesh_rpc_server_running", Help: "Calls that run now.",
 		}, []string{"method"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kvmesh_rpc_server_deadline_refused_total", Help: "Calls refused because too little of their deadline was left.",
+			Name: "kvmesh_rpc_server_deadline_refused_total",
+			Help: "Calls refused because too little of their deadline was left.",
 		}, []string{"method"}),
 		methods: map[string]*methodMetrics{},
 	}

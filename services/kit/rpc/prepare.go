@@ -84,7 +84,8 @@ func (c carrier) Keys() []string {
 
 // unary does for grpc-go connections what memConn does itself.
 func (p *preparer) unary(
-	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	ctx context.Context, method string, req, reply any,
+	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
 	ctx, cancel := p.deadline(ctx)
 	defer cancel()
@@ -97,7 +98,8 @@ func (p *preparer) unary(
 
 // stream is unary for streams.
 func (p *preparer) stream(
-	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
+	method string, open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	s, err := open(metadata.NewOutgoingContext(ctx, p.metadata(ctx)), desc, cc, method, opts...)
 	if err != nil {

@@ -108,7 +108,8 @@ func (s *Server) cut(idle <-chan struct{}, running int64) error {
 		if running == 0 { // there was no time, but nothing that needed any
 			return nil
 		}
-		return fault.New(faultv1.Reason_REASON_UNAVAILABLE, "%d calls at %s were cut when the server stopped", running, s.bound)
+		return fault.New(faultv1.Reason_REASON_UNAVAILABLE,
+			"%d calls at %s were cut when the server stopped", running, s.bound)
 	case <-timer.C:
 		return fault.New(faultv1.Reason_REASON_INTERNAL, "calls at %s ignore their cancellation", s.bound)
 	}

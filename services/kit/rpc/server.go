@@ -145,7 +145,8 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 	if _, off := deps.Tracer.(noop.TracerProvider); deps.Tracer != nil && !off {
 		steps = append(steps, traceStep(deps.Tracer))
 	}
-	s.core.steps = append(steps, deadlineStep(s.metrics.refuse), s.metrics.step(), logStep(deps.Log), faultStep(deps.Log))
+	s.core.steps = append(steps,
+		deadlineStep(s.metrics.refuse), s.metrics.step(), logStep(deps.Log), faultStep(deps.Log))
 	list := []Interceptor{{Name: "core", Unary: s.core.unary, Stream: s.core.stream}}
 	list = append(list, deps.Interceptors...)
 	list = append(list, validateStep(v))
@@ -160,7 +161,9 @@ func newGRPC(cfg ServerConfig, list []Interceptor) (*grpc.Server, error) {
 		grpc.MaxSendMsgSize(int(cfg.MaxRecv)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		// Clients of this package ping every keepaliveTime; twice as often is still no abuse.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: keepaliveTime / 2, PermitWithoutStream: true,
+		}),
 		grpc.WaitForHandlers(true),
 	}
 	c, err := cfg.TLS.Config()

@@ -15,6 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
@@ -290,14 +293,84 @@ func TestMemWaitsForFirstServer(t *testing.T) {
 	})
 }
 
+// TestClientsAvoidUnready: a tcp:// client sends nothing to a server whose health says no.
+func TestClientsAvoidUnready(t *testing.T) {
+	t.Parallel()
+	e := &echo{unary: func(context.Context, *text) (*text, error) { return say(""), nil }}
+	srv, err := rpc.NewServer(rpc.ServerConfig{Address: "tcp://127.0.0.1:0", HealthEvery: 10 * time.Millisecond},
+		rpc.ServerDeps{Log: kittest.Logger(t)})
+	require.NoError(t, err)
+	e.register(srv)
+	var ready atomic.Bool
+	srv.SetReady(func(context.Context) error {
+		if ready.Load() {
+			return nil
+		}
+		return errors.New("loading")
+	})
+	require.NoError(t, srv.Start(t.Context()))
+	conn := kittest.Dial(t, srv.Addr(), nil)
+	patient, err := rpc.Dial(srv.Addr(), rpc.ClientConfig{WaitForReady: true}, rpc.ClientDeps{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, patient.Close()) }()
+	_, err = callUnary(shortly(t), conn, "")
+	require.Equal(t, faultv1.Reason_REASON_UNAVAILABLE, fault.ReasonOf(err))
+	waited := make(chan error, 1)
+	go func() {
+		_, err := callUnary(shortly(t), patient, "")
+		waited <- err
+	}()
+	ready.Store(true)
+	require.NoError(t, kittest.Recv(t, waited))
+	kittest.Eventually(t, func() error {
+		_, err := callUnary(shortly(t), conn, "")
+		return err
+	})
+	require.NoError(t, srv.Stop(shortly(t)))
+}
+
+// TestTracesContinue: the server's span is a child of the caller's, through every door, and what the handler calls next
+// carries the server's span.
+func TestTracesContinue(t *testing.T) {
+	t.Parallel()
+	for _, d := range doors() {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			spans := tracetest.NewSpanRecorder()
+			provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+			e := &echo{unary: func(ctx context.Context, _ *text) (*text, error) {
+				return say(trace.SpanContextFromContext(ctx).SpanID().String()), nil
+			}}
+			b := open(t, d, rpc.ServerDeps{Tracer: provider}, e)
+			ctx, client := provider.Tracer("test").Start(shortly(t), "client")
+			inside, err := callUnary(ctx, b.conn, "")
+			require.NoError(t, err)
+			client.End()
+			require.NoError(t, b.srv.Stop(shortly(t))) // a wire's server ends its span after the answer
+			var server sdktrace.ReadOnlySpan
+			for _, s := range spans.Ended() {
+				if s.Name() == methodUnary {
+					server = s
+				}
+			}
+			require.NotNil(t, server)
+			require.Equal(t, client.SpanContext().SpanID(), server.Parent().SpanID())
+			require.Equal(t, client.SpanContext().TraceID(), server.SpanContext().TraceID())
+			require.Equal(t, server.SpanContext().SpanID().String(), inside)
+		})
+	}
+}
+
 func TestServerStress(t *testing.T) {
 	t.Parallel()
+	v, err := rpc.NewValidator() // making one takes longer than the rest of a server
+	require.NoError(t, err)
 	for _, d := range doors()[:3] {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			kittest.StressStartStop(t, func() kittest.StartStopper {
 				sc, _ := d.server(t)
-				srv, err := rpc.NewServer(sc, rpc.ServerDeps{Log: kittest.Logger(t), Network: rpc.NewNetwork()})
+				srv, err := rpc.NewServer(sc, rpc.ServerDeps{Log: kittest.Logger(t), Network: rpc.NewNetwork(), Validator: v})
 				require.NoError(t, err)
 				return srv
 			})

@@ -25,7 +25,8 @@ func recoverStep(log *slog.Logger) around {
 	return func(ctx context.Context, c *call) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "handler panicked", "method", c.method, "panic", p, "stack", string(debug.Stack()))
+				log.ErrorContext(ctx, "handler panicked",
+					"method", c.method, "panic", p, "stack", string(debug.Stack()))
 				err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", c.method)
 			}
 		}()
@@ -59,8 +60,10 @@ func logStep(log *slog.Logger) around {
 		}
 		start := time.Now()
 		err := c.next(ctx)
-		log.LogAttrs(ctx, slog.LevelDebug, "rpc", slog.String("method", c.method), slog.String("reason", outcome(err)),
-			slog.Float64("ms", float64(time.Since(start).Microseconds())/1000), slog.String("request_id", RequestID(ctx)))
+		log.LogAttrs(ctx, slog.LevelDebug, "rpc",
+			slog.String("method", c.method), slog.String("reason", outcome(err)),
+			slog.Float64("ms", float64(time.Since(start).Microseconds())/1000),
+			slog.String("request_id", RequestID(ctx)))
 		return err
 	}
 }

@@ -65,7 +65,8 @@ type ClientTLS struct {
 func (t *ClientTLS) Validate() error {
 	var f conf.Faults
 	f.Require((t.Cert == "") == (t.Key == ""), "key", "cert and key belong together; set both or none")
-	f.Require(t.CA != "" || t.Cert == "" && t.ServerName == "", "ca", "must be set to enable TLS; use system for the machine's store")
+	f.Require(t.CA != "" || t.Cert == "" && t.ServerName == "", "ca",
+		"must be set to enable TLS; use system for the machine's store")
 	return f.Err()
 }
 

@@ -95,7 +95,8 @@ func at(listen string) string {
 func (s *Server) options(cfg Config) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "kvmesh-embedded", NoSigs: true, DontListen: cfg.Listen == "",
-		JetStream: true, StoreDir: cfg.Dir, JetStreamMaxMemory: int64(cfg.MaxMemory), JetStreamMaxStore: int64(cfg.MaxStore),
+		JetStream: true, StoreDir: cfg.Dir,
+		JetStreamMaxMemory: int64(cfg.MaxMemory), JetStreamMaxStore: int64(cfg.MaxStore),
 	}
 	if cfg.Listen != "" {
 		host, port, err := hostPort(cfg.Listen)
