@@ -53,7 +53,7 @@ func launch(t *testing.T, change func(*tokenizersvc.Config)) *bench {
 	var err error
 	b.service, err = tokenizersvc.New(t.Context(), cfg, tokenizersvc.Deps{Log: kittest.Logger(t), Registerer: b.metrics})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := newContext(t)
 	done := make(chan error, 1)
 	go func() { done <- b.service.Run(ctx) }()
 	t.Cleanup(func() {
@@ -62,6 +62,11 @@ func launch(t *testing.T, change func(*tokenizersvc.Config)) *bench {
 	})
 	b.client = tokenizerv1.NewTokenizerServiceClient(kittest.MemServer(t, b.service.Register))
 	return b
+}
+
+// newContext outlives the test's own, which ends before its clean-up.
+func newContext(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithoutCancel(t.Context()))
 }
 
 func (b *bench) encode(t *testing.T, text string) *tokenizerv1.EncodeResponse {

@@ -19,21 +19,25 @@ type tokenizerConfig struct {
 }
 
 func readConfig(dir string) (tokenizerConfig, error) {
-	var config tokenizerConfig
 	data, err := readFile(dir, configFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return config, nil
+		return tokenizerConfig{}, nil
 	}
 	if err != nil {
-		return config, err
+		return tokenizerConfig{}, err
 	}
+	return parseConfig(data)
+}
+
+func parseConfig(data []byte) (tokenizerConfig, error) {
+	var config tokenizerConfig
 	if err := json.Unmarshal(data, &config); err != nil {
 		return config, fmt.Errorf("parse %s: %w", configFile, err)
 	}
 	for text, token := range config.AddedByID {
 		id, err := strconv.ParseUint(text, 10, 32)
 		if err != nil {
-			return config, fmt.Errorf("parse %s: added_tokens_decoder has the key %q, which is no token id", configFile, text)
+			return config, fmt.Errorf("parse %s: added_tokens_decoder has the key %q, no token id", configFile, text)
 		}
 		token.ID = uint32(id)
 		config.addedTokens = append(config.addedTokens, token)

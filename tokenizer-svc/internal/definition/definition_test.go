@@ -202,15 +202,3 @@ func TestDemoModel(t *testing.T) {
 	require.Equal(t, strings.TrimRight(string(template), "\n"), config.Template)
 	require.Len(t, config.Added, len(def.Added))
 }
-
-func FuzzRead(f *testing.F) {
-	f.Add(plain(""), `{"added_tokens_decoder":{"7":{"content":"<x>"}}}`)
-	f.Add(`{"added_tokens":null,"normalizer":null}`, `{}`)
-	f.Fuzz(func(t *testing.T, tokenizer, config string) {
-		def, err := definition.Read(write(t, map[string]string{"tokenizer.json": tokenizer, "tokenizer_config.json": config}))
-		if err != nil {
-			return
-		}
-		require.True(t, json.Valid(def.JSON), "what is read must be written as JSON")
-	})
-}

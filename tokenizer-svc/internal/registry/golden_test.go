@@ -14,12 +14,13 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/registry"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/segment"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/stream"
 )
 
-// expectation is what loading must find out about a tokenizer.
+// expectations are what loading must find out about each tokenizer.
 var expectations = map[string]struct{ fast, segments bool }{
-	"qwen3": {true, true}, "gptoss": {true, true}, "deepseek_v3": {true, true}, "demo-model": {true, true}, "kimi": {true, true},
-	"bpe-old": {true, true}, "bpe-always": {false, true}, "bpe-first": {false, false}, "unigram": {false, false},
+	"qwen3": {true, true}, "gptoss": {true, true}, "deepseek_v3": {true, true}, "demo-model": {true, true},
+	"kimi": {true, true}, "bpe-old": {true, true}, "bpe-always": {false, true}, "bpe-first": {false, false}, "unigram": {false, false},
 	"wordpiece": {false, true}, "stripping": {true, true},
 }
 
@@ -69,6 +70,7 @@ func TestGolden(t *testing.T) {
 			compareIDs(t, "as served", m.Encode, texts, goldens)
 			compareIDs(t, "as served again", m.Encode, texts, goldens)
 			compareText(t, m, texts, goldens)
+			compareStream(t, m, texts)
 		})
 	}
 }
@@ -102,4 +104,31 @@ func compareText(t *testing.T, m *model.Model, texts [][]byte, goldens []fixture
 		require.NoError(t, err)
 		require.Equal(t, golden.Visible, digest(text), "text %d without special tokens", i)
 	}
+}
+
+// compareStream decodes ids one by one, as a worker's steps bring them, and compares with decoding them whole.
+func compareStream(t *testing.T, m *model.Model, texts [][]byte) {
+	t.Helper()
+	// A stream costs two decodes per id; the longest texts say nothing new.
+	const maxIDs = 1500
+	streams := 0
+	for i, text := range texts {
+		ids, err := m.Encode(nil, text, false)
+		require.NoError(t, err)
+		if len(ids) > maxIDs {
+			continue
+		}
+		for _, skip := range []bool{false, true} {
+			decode := func(dst []byte, ids []uint32) ([]byte, error) { return m.Decode(dst, ids, skip) }
+			want, err := m.Decode(nil, ids, skip)
+			require.NoError(t, err)
+			got, state, err := stream.Step(nil, stream.State{}, ids, decode)
+			require.NoError(t, err)
+			got, err = stream.Flush(got, state, decode)
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got), "text %d, special tokens left out: %v", i, skip)
+			streams++
+		}
+	}
+	t.Logf("%d streams give the text of the whole", streams)
 }
