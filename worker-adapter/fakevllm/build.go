@@ -71,6 +71,7 @@ func (s *Server) build(deps Deps) error {
 	return s.switches.Put(s.cfg.Faults)
 }
 
+// openEvents starts one publisher per rank. Formats follow the spoken version unless they are set.
 func (s *Server) openEvents() error {
 	ev := &s.cfg.KVEvents
 	if !ev.Enable {
@@ -99,6 +100,7 @@ func (s *Server) openEvents() error {
 	return nil
 }
 
+// engineConfig sizes one rank; all are alike. One block of num_gpu_blocks is vLLM's null block.
 func (s *Server) engineConfig(rank int) engine.Config {
 	c := &s.cfg
 	profile := c.Coefficients
@@ -111,11 +113,13 @@ func (s *Server) engineConfig(rank int) engine.Config {
 	}
 	return engine.Config{
 		Rank: rank, BlockSize: c.BlockSize, Blocks: c.NumGPUBlocks - 1, MaxNumSeqs: c.MaxNumSeqs,
-		MaxBatchedTokens: c.MaxNumBatchedTokens, MaxQueued: c.MaxNumQueuedReqs, PrefixCaching: !c.DisablePrefixCaching, StrictLRU: !c.since(24),
+		MaxBatchedTokens: c.MaxNumBatchedTokens, MaxQueued: c.MaxNumQueuedReqs,
+		PrefixCaching: !c.DisablePrefixCaching, StrictLRU: !c.since(24),
 		Priority: c.SchedulingPolicy == "priority", Profile: profile, Speedup: speed,
 	}
 }
 
+// settings collects what the handlers need to know of the configuration.
 func (s *Server) settings(ctx context.Context, tok Tokenizer) (api.Settings, error) {
 	c := &s.cfg
 	eos := uint32(c.EOSTokenID)
@@ -136,7 +140,8 @@ func (s *Server) settings(ctx context.Context, tok Tokenizer) (api.Settings, err
 		RequestIDHeaders: !c.DisableRequestIDHeaders, PromptTokenDetails: !c.DisablePromptTokensDetails,
 		ReasoningParser: c.ReasoningParser != "", ToolParser: !c.DisableToolParser, ForceUsage: c.ForceIncludeUsage,
 		DevMode: !c.DisableDevMode, RuntimeLoRA: !c.DisableRuntimeLoRA, LoadTracking: !c.DisableLoadTracking,
-		ScaleOut: c.ScaleOut, Pooling: c.Pooling, MaxBodyBytes: c.MaxBodyBytes, EmbeddingSize: c.EmbeddingSize,
+		ScaleOut: c.ScaleOut, PromptIDs: c.since(27), Pooling: c.Pooling, EmbeddingSize: c.EmbeddingSize,
+		MaxBodyBytes: c.MaxBodyBytes,
 	}, nil
 }
 

@@ -49,6 +49,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return s.Run(ctx)
 }
 
+// load reads the file, if one is named, and puts the flags over it. Unknown keys are errors.
 func (c *Command) load() (Config, error) {
 	var cfg Config
 	if c.Config != "" {

@@ -48,7 +48,8 @@ type Config struct {
 	// Listen is the HTTP address; port 0 is ephemeral.
 	Listen string `yaml:"listen"`
 	// Control is a second address that serves only /fakevllm/faults, reachable while the first refuses; "" for none.
-	Control string   `yaml:"control"`
+	Control string `yaml:"control"`
+	// Model is the served name, Aliases are further ones; Root is what /v1/models calls the model's path.
 	Model   string   `yaml:"model"`
 	Aliases []string `yaml:"aliases"`
 	Root    string   `yaml:"root"`
@@ -79,10 +80,15 @@ type Config struct {
 	AnswerMaxTokens int `yaml:"answer_max_tokens"`
 
 	KVEvents KVEvents `yaml:"kv_events"`
-	LoRAs    []LoRA   `yaml:"loras"`
-	MaxLoRAs int      `yaml:"max_loras"`
-	APIKeys  []string `yaml:"api_keys"`
+	// LoRAs are loaded from the start; any path is taken for an adapter.
+	LoRAs    []LoRA `yaml:"loras"`
+	MaxLoRAs int    `yaml:"max_loras"`
+	// APIKeys guard the /v1 routes; health, metrics, tokenize and developers' routes stay open, as in vLLM.
+	APIKeys []string `yaml:"api_keys"`
 
+	// What follows are vLLM's flags. Those that a worker behind a router wants are on unless they are disabled:
+	// --enable-prompt-tokens-details, --enable-request-id-headers, a tool parser, VLLM_SERVER_DEV_MODE,
+	// VLLM_ALLOW_RUNTIME_LORA_UPDATING and --enable-server-load-tracking.
 	DisablePromptTokensDetails bool   `yaml:"disable_prompt_tokens_details"`
 	DisableRequestIDHeaders    bool   `yaml:"disable_request_id_headers"`
 	ForceIncludeUsage          bool   `yaml:"force_include_usage"`
@@ -91,7 +97,8 @@ type Config struct {
 	DisableDevMode             bool   `yaml:"disable_dev_mode"`
 	DisableRuntimeLoRA         bool   `yaml:"disable_runtime_lora"`
 	DisableLoadTracking        bool   `yaml:"disable_load_tracking"`
-	ScaleOut                   bool   `yaml:"scale_out"`
+	// ScaleOut serves the render and generate routes, which answer 403 without it.
+	ScaleOut bool `yaml:"scale_out"`
 	// Pooling serves the routes of a pooling model beside those of a generating one.
 	Pooling       bool  `yaml:"pooling"`
 	EmbeddingSize int   `yaml:"embedding_size"`
@@ -127,6 +134,7 @@ func (c *Config) SetDefaults() {
 	def(&c.MaxBodyBytes, 64<<20)
 }
 
+// def sets a field that is zero.
 func def[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -195,6 +203,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// versionNumbers takes "0.32.0" apart.
 func (c *Config) versionNumbers() (major, minor int, err error) {
 	if _, err := fmt.Sscanf(strings.TrimPrefix(c.Version, "v"), "%d.%d", &major, &minor); err != nil {
 		return 0, 0, fmt.Errorf("%q is no version like 0.32.0", c.Version)

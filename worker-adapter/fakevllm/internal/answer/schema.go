@@ -24,6 +24,8 @@ type generator struct {
 	root *pyjson.Value
 }
 
+// value returns a document for one schema. Booleans as schemas allow everything; depth bounds references to
+// themselves.
 func (g *generator) value(s *pyjson.Value, depth int) (string, error) {
 	if depth > maxSchemaDepth {
 		return "null", nil
@@ -65,8 +67,10 @@ func (g *generator) value(s *pyjson.Value, depth int) (string, error) {
 	}
 }
 
+// quote writes a JSON string.
 func quote(s string) string { return string(pyjson.AppendString(nil, s)) }
 
+// raw returns a value's own spelling, so that numbers keep theirs.
 func raw(v *pyjson.Value) string {
 	if v.Kind == pyjson.Int && v.Raw == nil {
 		return strconv.FormatInt(v.Int, 10)
@@ -74,6 +78,8 @@ func raw(v *pyjson.Value) string {
 	return string(v.Raw)
 }
 
+// typeOf returns the schema's type, the first of several; a schema without one is a list if it has items, else an
+// object.
 func typeOf(s *pyjson.Value) string {
 	t := s.Get("type")
 	if t.Kind == pyjson.List && t.Len() > 0 {
@@ -102,6 +108,7 @@ func (g *generator) resolve(ref string) *pyjson.Value {
 	return at
 }
 
+// object writes the required properties only, in the order in which they are required.
 func (g *generator) object(s *pyjson.Value, depth int) (string, error) {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -121,6 +128,7 @@ func (g *generator) object(s *pyjson.Value, depth int) (string, error) {
 	return b.String(), nil
 }
 
+// array writes as few items as are allowed.
 func (g *generator) array(s *pyjson.Value, depth int) (string, error) {
 	items := make([]string, 0, 1)
 	for range min(max(0, s.Get("minItems").Int), 64) {
@@ -133,6 +141,7 @@ func (g *generator) array(s *pyjson.Value, depth int) (string, error) {
 	return "[" + strings.Join(items, ", ") + "]", nil
 }
 
+// number returns a small integer within the bounds; it serves "number" as well as "integer".
 func (g *generator) number(s *pyjson.Value) string {
 	n := int64(1 + g.rand.Below(9))
 	if low := s.Get("minimum"); low.Kind != pyjson.Missing {
@@ -156,6 +165,7 @@ func (g *generator) number(s *pyjson.Value) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// text obeys pattern, format and lengths, the first of them that is given and understood.
 func (g *generator) text(s *pyjson.Value) string {
 	if p := s.Get("pattern"); p.Kind == pyjson.String {
 		if t, err := g.rand.FromRegex(p.Str); err == nil {
@@ -192,6 +202,7 @@ func (r *Rand) FromRegex(expr string) (string, error) {
 	return b.String(), nil
 }
 
+// regex writes the shortest match of a parsed expression; assertions of place match nothing and are left out.
 func (r *Rand) regex(b *strings.Builder, re *syntax.Regexp) {
 	switch re.Op {
 	case syntax.OpLiteral:

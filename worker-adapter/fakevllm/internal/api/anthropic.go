@@ -27,17 +27,21 @@ func fromAnthropic(root *pyjson.Value) []byte {
 		dst = dst[:len(dst)-1]
 	}
 	dst = append(dst, ']')
-	for _, key := range [...]string{"model", "max_tokens", "temperature", "top_p", "top_k", "stream", "kv_transfer_params"} {
+	for _, key := range [...]string{
+		"model", "max_tokens", "temperature", "top_p", "top_k", "stream", "kv_transfer_params",
+	} {
 		dst = appendField(dst, key, root.Get(key))
 	}
 	return append(appendField(dst, "stop", root.Get("stop_sequences")), '}')
 }
 
+// writeAnthropicError answers in Anthropic's error shape, with vLLM's own type names.
 func writeAnthropicError(w http.ResponseWriter, e *request.Error) {
 	dst := appendString([]byte(`{"type":"error","error":{"type":`), e.Type)
 	writeJSON(w, e.Status, append(appendString(append(dst, `,"message":`...), e.Message), "}}"...))
 }
 
+// messages serves POST /v1/messages.
 func (h *Handler) messages(w http.ResponseWriter, r *http.Request) {
 	doc, _ := h.readBody(w, r)
 	if doc == nil {
@@ -69,6 +73,7 @@ func anthropicStop(reason string) string {
 	return "end_turn"
 }
 
+// anthropicBody is a message of content blocks: a thought, a text, or both.
 func (c *chatCall) anthropicBody() []byte {
 	s := c.seqs[0]
 	reason, _ := s.finish()
@@ -90,6 +95,8 @@ func (c *chatCall) anthropicBody() []byte {
 	return append(c.appendAnthropicUsage(append(dst, ',')), '}')
 }
 
+// appendAnthropicUsage writes the usage in Anthropic's terms; cache reads are the hit, creations the newly cached
+// tokens.
 func (c *chatCall) appendAnthropicUsage(dst []byte) []byte {
 	u := c.usage()
 	dst = appendInt(dst, `"usage":{"input_tokens":`, u.prompt)
@@ -98,10 +105,11 @@ func (c *chatCall) appendAnthropicUsage(dst []byte) []byte {
 	return append(appendInt(dst, `,"cache_read_input_tokens":`, u.cached), '}')
 }
 
+// streamMessage relays a message as named events, one content block per run of thought or answer.
 func (c *chatCall) streamMessage(ctx context.Context, out *sse) {
 	dst := appendString(append(named(out.buf, "message_start"), `{"type":"message_start","message":{"id":`...), c.id)
 	dst = appendString(append(dst, `,"type":"message","role":"assistant","content":[],"model":`...), c.model)
-	dst = appendInt(append(dst, `,"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":`...), "", len(c.prompts[0]))
+	dst = appendInt(dst, `,"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":`, len(c.prompts[0]))
 	out.buf = append(dst, `,"output_tokens":0}}}`+"\n\n"...)
 	out.event()
 	block := -1
@@ -131,7 +139,7 @@ func (c *chatCall) streamMessage(ctx context.Context, out *sse) {
 		}
 		event("content_block_stop", `{"type":"content_block_stop"`, "", "")
 	}
-	if !c.segments(ctx, out, open, more, shut) {
+	if !c.segments(ctx, out, runs{open, more, shut}) {
 		return
 	}
 	reason, _ := c.seqs[0].finish()

@@ -16,6 +16,7 @@ type chatCall struct {
 	echoed     string // what echo puts in front of the answer
 }
 
+// chat serves POST /v1/chat/completions.
 func (h *Handler) chat(w http.ResponseWriter, r *http.Request) {
 	doc, raw := h.readBody(w, r)
 	if doc == nil {
@@ -81,8 +82,12 @@ func (c *chatCall) begin(ctx context.Context, root *pyjson.Value) error {
 	return c.start(ctx, scripts)
 }
 
+// prompt returns the token ids of the conversation: those that came with the request, or the rendered text's.
 func (c *chatCall) prompt(ctx context.Context, root *pyjson.Value) ([]uint32, error) {
 	h := c.h
+	if !h.set.PromptIDs {
+		c.req.PromptIDs = nil
+	}
 	if ids := c.req.PromptIDs; ids != nil {
 		if bad := request.CheckVocab(ids, "kv_transfer_params.prompt_token_ids", h.set.Limits); bad != nil {
 			return nil, bad
@@ -134,6 +139,7 @@ func lastMessage(msgs *pyjson.Value) (text, role string) {
 	return text, m.Get("role").Str
 }
 
+// body is the answer of a chat that is not streamed.
 func (c *chatCall) body() []byte {
 	dst := append(c.appendHead(make([]byte, 0, 1024), "chat.completion"), `,"choices":[`...)
 	for i, s := range c.seqs {
@@ -159,6 +165,8 @@ func (c *chatCall) appendPromptText(dst []byte) []byte {
 	return appendString(dst, c.promptText)
 }
 
+// appendChoice writes one choice. A call counts only if it is whole; what max_tokens cut stays in content as raw
+// text.
 func (c *chatCall) appendChoice(dst []byte, s *sequence) []byte {
 	n := s.seq.Produced()
 	reason, stop := s.finish()

@@ -27,6 +27,7 @@ func (c *chatCall) stream(ctx context.Context, out *sse) {
 	c.closeFailed(ctx, out)
 }
 
+// roles opens every choice, with the prompt's ids and text if they were asked for, and repeats an echoed message.
 func (c *chatCall) roles(out *sse, head []byte) {
 	for _, s := range c.seqs {
 		dst := appendInt(append(out.buf, head...), `{"index":`, s.index)
@@ -72,6 +73,7 @@ func (c *chatCall) chunk(out *sse, head []byte, p part) {
 	out.event()
 }
 
+// called tells whether the text holds a whole tool call.
 func (p *plan) called() bool {
 	for _, r := range p.regions {
 		if r.name != "" {
@@ -95,6 +97,7 @@ type callDelta struct {
 	arguments string
 }
 
+// empty tells that nothing of a token shows.
 func (d *delta) empty() bool { return d.content == "" && d.reasoning == "" && d.calls == nil }
 
 // delta collects what the text in [from, to) is part of. A call opens when the text reaches the end of its name.
@@ -121,6 +124,7 @@ func (p *plan) delta(from, to int) delta {
 	return d
 }
 
+// append writes the delta with the fields that it has; beside tool calls content is there, and null.
 func (d *delta) append(dst []byte) []byte {
 	switch {
 	case d.empty():

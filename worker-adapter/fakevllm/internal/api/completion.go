@@ -10,6 +10,7 @@ import (
 // defaultMaxTokens is OpenAI's default for completions, which vLLM keeps.
 const defaultMaxTokens = 16
 
+// completions serves POST /v1/completions.
 func (h *Handler) completions(w http.ResponseWriter, r *http.Request) {
 	doc, _ := h.readBody(w, r)
 	if doc == nil {
@@ -94,6 +95,7 @@ func (g *generation) completionScripts(ctx context.Context, req *request.Complet
 	return scripts, nil
 }
 
+// promptIDs tokenises one prompt, or takes its ids, and checks them in vLLM's order: cut, empty, too long, unknown.
 func (h *Handler) promptIDs(ctx context.Context, p *request.Prompt, req *request.Completion) ([]uint32, error) {
 	ids := p.IDs
 	if !p.IsIDs {
@@ -120,6 +122,7 @@ func (h *Handler) promptIDs(ctx context.Context, p *request.Prompt, req *request
 	return ids, nil
 }
 
+// completionBody is the answer of a completion that is not streamed.
 func (g *generation) completionBody() []byte {
 	dst := append(g.appendHead(make([]byte, 0, 1024), "text_completion"), `,"choices":[`...)
 	for i, s := range g.seqs {
@@ -133,6 +136,7 @@ func (g *generation) completionBody() []byte {
 	return append(g.appendUsage(dst), `,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
 }
 
+// appendCompletionChoice writes one choice; with echo its text and logprobs begin with the prompt's.
 func (g *generation) appendCompletionChoice(dst []byte, s *sequence) []byte {
 	n := s.seq.Produced()
 	var echoed string
@@ -166,6 +170,7 @@ func (s *sequence) textUpTo(n int) string {
 	return s.plan.text[:s.plan.ends[n-1]]
 }
 
+// streamCompletion relays the choices as they come to be. What is equal in all chunks is put together once.
 func (g *generation) streamCompletion(ctx context.Context, out *sse) {
 	head := append(g.appendHead([]byte("data: "), "text_completion"), `,"choices":[`...)
 	emit := func(p part) {

@@ -1,6 +1,15 @@
 // Package api is the HTTP side of the simulated worker: the routes, bodies, headers and errors of a vLLM 0.32 server.
 // Answers are written by appending to a byte slice, in vLLM's field order; a streamed token costs one append and one
 // write.
+//
+// A generating request goes through the same stations whatever its route. The body is parsed and checked (package
+// request), the prompt becomes token ids, and a plan is made: the whole text that each choice will say, its tokens,
+// where each token's text ends, and which parts are thought, answer or tool call. The engine then only tells how many
+// of the tokens exist. A plain answer is written when all do; a stream writes a chunk for each. Stop strings, limits
+// and the finish reason are known from the plan, so nothing is decided while streaming.
+//
+// What a real server says late, after its stream has begun, is said late here too: a full queue and a grammar that does
+// not compile are a status for plain requests and an error event behind status 200 for streams.
 package api
 
 import (
@@ -44,10 +53,10 @@ type Settings struct {
 	Model              string
 	Aliases            []string // further served names
 	Root               string   // path of the model
-	Version            string
-	Fingerprint        string
-	BlockSize          int
-	NumGPUBlocks       int
+	Version            string   // of /version, says that it is simulated
+	Fingerprint        string   // system_fingerprint, says so too
+	BlockSize          int      // tokens
+	NumGPUBlocks       int      // one more than can be used
 	MaxNumSeqs         int
 	MaxBatchedTokens   int
 	MaxLoRAs           int
@@ -65,6 +74,7 @@ type Settings struct {
 	RuntimeLoRA        bool
 	LoadTracking       bool
 	ScaleOut           bool
+	PromptIDs          bool // kv_transfer_params.prompt_token_ids is used (vLLM 0.27 and later)
 	Pooling            bool
 	MaxBodyBytes       int64
 	EmbeddingSize      int

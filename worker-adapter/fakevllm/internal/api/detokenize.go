@@ -22,6 +22,7 @@ type detokenizer struct {
 // maxPieces bounds the memory for single tokens' texts; answers use a few hundred different tokens.
 const maxPieces = 1 << 16
 
+// newDetokenizer tries the tokenizer out.
 func newDetokenizer(ctx context.Context, tok Tokenizer) (*detokenizer, error) {
 	d := &detokenizer{tok: tok, pieces: map[uint32]string{}}
 	var err error
@@ -85,8 +86,8 @@ func (d *detokenizer) ends(text string, ids []uint32) []int {
 	return out
 }
 
-// group finds how many tokens together make the next part of the text, and that part; 0 if none do. A character takes at
-// most four bytes, and some tokens hold parts of two.
+// group finds how many tokens together make the next part of the text, and that part; 0 if none do. A character takes
+// at most four bytes, and some tokens hold parts of two.
 func (d *detokenizer) group(text string, ids []uint32) (n int, part string) {
 	for n := 2; n <= min(8, len(ids)); n++ {
 		whole, err := d.tok.Decode(append(d.anchor[:len(d.anchor):len(d.anchor)], ids[:n]...))

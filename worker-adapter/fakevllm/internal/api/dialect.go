@@ -105,6 +105,7 @@ func (h *Handler) chatBatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// batchBody is the chat body with one choice per conversation.
 func (c *chatCall) batchBody() []byte {
 	dst := append(c.appendHead(nil, "chat.completion"), `,"choices":[`...)
 	for i, s := range c.seqs {
@@ -128,9 +129,12 @@ type segment struct {
 	text string
 }
 
-// segments lets a dialect relay a message as runs of text: open is called at the start of each run and shut at its end,
-// both with the whole text of the run so far.
-func (c *chatCall) segments(ctx context.Context, out *sse, open, more, shut func(segment)) bool {
+// runs are what a dialect does at the start of a run of text, with each further piece of it, and at its end, when it
+// gets the whole text of the run.
+type runs struct{ open, more, shut func(segment) }
+
+// segments lets a dialect relay a message as runs of thought and answer; false if the stream broke.
+func (c *chatCall) segments(ctx context.Context, out *sse, do runs) bool {
 	var run *segment
 	emit := func(p part) {
 		d := p.s.plan.delta(len(p.s.textUpTo(p.from)), len(p.s.textUpTo(p.to)))
@@ -139,20 +143,20 @@ func (c *chatCall) segments(ctx context.Context, out *sse, open, more, shut func
 				continue
 			}
 			if run != nil && run.kind != piece.kind {
-				shut(*run)
+				do.shut(*run)
 				run = nil
 			}
 			if run == nil {
 				run = &segment{kind: piece.kind}
-				open(*run)
+				do.open(*run)
 			}
 			run.text += piece.text
-			more(piece)
+			do.more(piece)
 		}
 	}
 	ok := c.relay(ctx, out, emit)
 	if ok && run != nil {
-		shut(*run)
+		do.shut(*run)
 	}
 	return ok
 }
@@ -162,6 +166,7 @@ func named(dst []byte, name string) []byte {
 	return append(append(append(dst, "event: "...), name...), "\ndata: "...)
 }
 
+// countTokens renders and tokenises without running anything.
 func (h *Handler) countTokens(w http.ResponseWriter, r *http.Request) {
 	doc, _ := h.readBody(w, r)
 	if doc == nil {

@@ -11,6 +11,7 @@ import (
 // appendString writes a JSON string.
 func appendString(dst []byte, s string) []byte { return pyjson.AppendString(dst, s) }
 
+// appendInts writes a list of ids without spaces.
 func appendInts(dst []byte, ids []uint32) []byte {
 	dst = append(dst, '[')
 	for i, id := range ids {
@@ -30,6 +31,7 @@ func appendIDs(dst []byte, ids []uint32, want bool) []byte {
 	return appendInts(dst, ids)
 }
 
+// appendInt writes what stands before a number, usually its key, and the number.
 func appendInt(dst []byte, key string, n int) []byte {
 	return strconv.AppendInt(append(dst, key...), int64(n), 10)
 }

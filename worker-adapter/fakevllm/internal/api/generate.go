@@ -89,6 +89,7 @@ func (g *generation) wait(ctx context.Context) bool {
 	}
 }
 
+// drop aborts the sequences of a client that has gone; vLLM counts them nowhere.
 func (g *generation) drop() {
 	for _, s := range g.seqs {
 		g.engine.Abort(engine.Dropped, s.seq)
@@ -140,6 +141,7 @@ func (g *generation) fail(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(appendErrorEvent(nil, e), doneEvent...))
 }
 
+// asError turns what went wrong into an answer. Only its own errors and a full queue have texts for clients.
 func (h *Handler) asError(err error) *request.Error {
 	switch e := err.(type) { //nolint:errorlint // neither is ever wrapped
 	case *request.Error:

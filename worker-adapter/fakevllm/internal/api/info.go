@@ -36,8 +36,10 @@ func (h *Handler) serverInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, body)
 }
 
+// getFaults answers with all switches.
 func (h *Handler) getFaults(w http.ResponseWriter, _ *http.Request) { h.writeFaults(w) }
 
+// writeFaults writes the switches under the names of the configuration.
 func (h *Handler) writeFaults(w http.ResponseWriter) {
 	body, err := json.Marshal(h.faults())
 	if err != nil {

@@ -10,6 +10,7 @@ func logprob(id uint32, place, rank int) float64 {
 	return -0.25 - float64(mixed%4096)/1024 - float64(rank)
 }
 
+// appendFloat writes a number without an exponent.
 func appendFloat(dst []byte, f float64) []byte { return strconv.AppendFloat(dst, f, 'f', -1, 64) }
 
 // tokenText is how logprobs name a token.

@@ -8,6 +8,7 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/request"
 )
 
+// writeText answers with plain text and no content type.
 func writeText(w http.ResponseWriter, text string) {
 	w.Header()["Content-Type"] = nil // a bare Starlette response has none
 	_, _ = w.Write([]byte(text))
@@ -55,6 +56,7 @@ func (h *Handler) loadLoRA(w http.ResponseWriter, r *http.Request) {
 	writeText(w, "Success: LoRA adapter '"+name+"' added successfully.")
 }
 
+// unloadLoRA forgets an adapter. Its cached blocks stay: loaded again from the same path it hits them.
 func (h *Handler) unloadLoRA(w http.ResponseWriter, r *http.Request) {
 	name, doc := h.loraName(w, r)
 	if doc == nil {

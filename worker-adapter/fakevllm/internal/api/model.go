@@ -62,6 +62,7 @@ func (a *Adapters) All() []Adapter {
 	return slices.Clone(a.list)
 }
 
+// scope is what a model name adds to block hashes; nothing for the base model.
 func (a *Adapters) scope(model string) engine.Scope {
 	for _, x := range a.All() {
 		if x.Name == model {
@@ -91,6 +92,7 @@ func (h *Handler) resolve(name string) (string, *request.Error) {
 	}
 }
 
+// models lists the served names and then the adapters, whose parent is the base model and whose length is null.
 func (h *Handler) models(w http.ResponseWriter, _ *http.Request) {
 	now := int(time.Now().Unix())
 	dst := []byte(`{"object":"list","data":[`)

@@ -30,12 +30,15 @@ func (h *Handler) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", "0")
 }
 
+// version says which vLLM is simulated.
 func (h *Handler) version(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, append(appendString([]byte(`{"version":`), h.set.Version), '}'))
 }
 
+// metrics serves the Prometheus text format.
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) { h.deps.Metrics.ServeHTTP(w, r) }
 
+// serverLoad counts generating requests in work; 0 without --enable-server-load-tracking.
 func (h *Handler) serverLoad(w http.ResponseWriter, _ *http.Request) {
 	n := 0
 	if h.set.LoadTracking {
@@ -72,6 +75,7 @@ func (h *Handler) eventSources(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, append(dst, '}'))
 }
 
+// resetCache forgets all ranks' caches. success is false if one of them is in use and running requests are to stay.
 func (h *Handler) resetCache(w http.ResponseWriter, r *http.Request) {
 	running := r.URL.Query().Get("reset_running_requests") == "true"
 	ok := true
@@ -81,6 +85,7 @@ func (h *Handler) resetCache(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, append(strconv.AppendBool([]byte(`{"success":`), ok), '}'))
 }
 
+// sleep puts all ranks to sleep at level 1 or 2; requests that come meanwhile hang.
 func (h *Handler) sleep(w http.ResponseWriter, r *http.Request) {
 	level, err := strconv.Atoi(r.URL.Query().Get("level"))
 	if err != nil {
@@ -92,6 +97,7 @@ func (h *Handler) sleep(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, append(appendInt(nil, `{"status":"sleeping","level":`, level), '}'))
 }
 
+// wakeUp ends sleep of either depth.
 func (h *Handler) wakeUp(w http.ResponseWriter, _ *http.Request) {
 	for _, e := range h.deps.Engines {
 		e.Wake()
@@ -99,6 +105,7 @@ func (h *Handler) wakeUp(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"awake","tags":null}`))
 }
 
+// isSleeping asks rank 0; all sleep together.
 func (h *Handler) isSleeping(w http.ResponseWriter, _ *http.Request) {
 	asleep := h.deps.Engines[0].SleepLevel() > 0
 	writeJSON(w, http.StatusOK, append(strconv.AppendBool([]byte(`{"is_sleeping":`), asleep), '}'))
@@ -116,6 +123,7 @@ func (h *Handler) pause(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"paused"}`))
 }
 
+// resume ends a pause.
 func (h *Handler) resume(w http.ResponseWriter, _ *http.Request) {
 	for _, e := range h.deps.Engines {
 		e.Resume()
@@ -123,6 +131,7 @@ func (h *Handler) resume(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"status":"resumed"}`))
 }
 
+// isPaused asks rank 0; all pause together.
 func (h *Handler) isPaused(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, append(strconv.AppendBool([]byte(`{"is_paused":`), h.deps.Engines[0].Paused()), '}'))
 }

@@ -22,20 +22,21 @@ type plan struct {
 	broken  *request.Error
 }
 
-// script is what a sequence is asked to say.
+// script is what a sequence is asked to say. Two equal scripts make equal plans.
 type script struct {
 	prompt   []uint32
 	sampling *request.Sampling
-	limit    int // tokens
-	limited  request.Constraint
-	index    int // number of the choice: each of n says something else
-	model    string
-	thinking bool // the text begins inside a thought
+	limit    int                // tokens that may be said, the end-of-sequence token included
+	limited  request.Constraint // what the text must look like
+	index    int                // number of the choice: each of n says something else
+	model    string             // adapters answer differently from their base model
+	thinking bool               // the text begins inside a thought
 	tools    []request.Tool
 	choice   request.Choice
 	asked    string // the last user message, by which "auto" decides whether to call a tool
 }
 
+// plan makes up a sequence's whole output. A constraint that cannot be compiled comes back in plan.broken.
 func (h *Handler) plan(ctx context.Context, s *script) (*plan, error) {
 	seed := answer.Seed(s.prompt, s.sampling.Seed, uint64(s.index), uint64(len(s.model)))
 	if len(s.sampling.AllowedIDs) > 0 {
@@ -115,6 +116,7 @@ func (h *Handler) compose(s *script, r *answer.Rand) (text string, natural int, 
 	return r.Words(min(natural, s.limit)), natural, nil
 }
 
+// constrained is a text that obeys the constraint, "" if there is none.
 func constrained(s *script, r *answer.Rand) (string, error) {
 	switch c := &s.limited; {
 	case c.Choices != nil:
@@ -166,6 +168,7 @@ func (s *script) call(r *answer.Rand) string {
 	return toolOpen + `{"name": "` + tool.Name + `", "arguments": ` + args + "}" + toolClose
 }
 
+// mentions tells whether one of the longer words of a name stands in the text.
 func mentions(text, name string) bool {
 	const shortest = 4
 	for word := range strings.FieldsFuncSeq(name, func(c rune) bool { return c == '_' || c == '-' || c == '.' }) {

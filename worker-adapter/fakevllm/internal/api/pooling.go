@@ -86,7 +86,8 @@ func (h *Handler) pool(r *http.Request, inputs [][]uint32) ([]pooled, error) {
 		if bad := h.tooLong(len(ids)); bad != nil {
 			return nil, bad
 		}
-		q := engine.NewSeq(engine.Job{ID: "pool-" + randomHex(8), Prompt: ids, SkipRead: true, Notify: g.notify}, h.set.BlockSize)
+		job := engine.Job{ID: "pool-" + randomHex(8), Prompt: ids, SkipRead: true, Notify: g.notify}
+		q := engine.NewSeq(job, h.set.BlockSize)
 		g.seqs = append(g.seqs, &sequence{seq: q, plan: &plan{}})
 		jobs = append(jobs, q)
 		out = append(out, pooled{ids: ids, vector: vector(ids, h.set.EmbeddingSize)})
@@ -139,6 +140,7 @@ func (h *Handler) poolBody(w http.ResponseWriter, r *http.Request, field string)
 	return root, out
 }
 
+// appendPoolHead writes the fields with which pooling answers begin.
 func (h *Handler) appendPoolHead(dst []byte, prefix string, root *pyjson.Value) []byte {
 	name, _ := h.resolve(root.Get("model").Str) // poolBody has checked it
 	dst = appendString(append(dst, `{"id":`...), prefix+randomHex(16))
@@ -146,6 +148,7 @@ func (h *Handler) appendPoolHead(dst []byte, prefix string, root *pyjson.Value) 
 	return append(appendString(append(dst, `,"model":`...), name), `,"data":[`...)
 }
 
+// appendPoolUsage closes the data and writes the usage: pooling generates nothing.
 func appendPoolUsage(dst []byte, all []pooled) []byte {
 	n := 0
 	for _, p := range all {
@@ -156,6 +159,7 @@ func appendPoolUsage(dst []byte, all []pooled) []byte {
 	return append(dst, `,"completion_tokens":0,"prompt_tokens_details":null}}`...)
 }
 
+// embeddings serves /v1/embeddings and /pooling, whose answers differ in names only.
 func (h *Handler) embeddings(w http.ResponseWriter, r *http.Request) {
 	root, all := h.poolBody(w, r, "input")
 	if root == nil {
@@ -191,6 +195,7 @@ func (h *Handler) embeddings(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, appendPoolUsage(dst, all))
 }
 
+// classify makes two classes of the vector's first element.
 func (h *Handler) classify(w http.ResponseWriter, r *http.Request) {
 	root, all := h.poolBody(w, r, "input")
 	if root == nil {
@@ -247,6 +252,7 @@ func (h *Handler) pairs(w http.ResponseWriter, r *http.Request, query, docs stri
 	return root, all
 }
 
+// score compares one text with others.
 func (h *Handler) score(w http.ResponseWriter, r *http.Request) {
 	root, all := h.pairs(w, r, "text_1", "text_2")
 	if root == nil {
@@ -263,6 +269,7 @@ func (h *Handler) score(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, appendPoolUsage(dst, all))
 }
 
+// rerank orders documents by their similarity to the query, best first.
 func (h *Handler) rerank(w http.ResponseWriter, r *http.Request) {
 	root, all := h.pairs(w, r, "query", "documents")
 	if root == nil {
@@ -284,7 +291,8 @@ func (h *Handler) rerank(w http.ResponseWriter, r *http.Request) {
 		total += len(p.ids)
 	}
 	dst := appendString(append(appendString([]byte(`{"id":`), "rerank-"+randomHex(16)), `,"model":`...), name)
-	dst = append(appendInt(dst, `,"usage":{"prompt_tokens":`, total), `,"total_tokens":`+strconv.Itoa(total)+`},"results":[`...)
+	dst = appendInt(appendInt(dst, `,"usage":{"prompt_tokens":`, total), `,"total_tokens":`, total)
+	dst = append(dst, `},"results":[`...)
 	docs := root.Get("documents")
 	for k, i := range order {
 		if k > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/request"
 )
 
+// writeJSON answers with a whole body, whose length is declared as uvicorn does.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -24,8 +25,10 @@ func writeDetail(w http.ResponseWriter, status int, detail string) {
 	writeJSON(w, status, append(appendString([]byte(`{"detail":`), detail), '}'))
 }
 
+// writeError answers in OpenAI's error shape.
 func writeError(w http.ResponseWriter, e *request.Error) { writeJSON(w, e.Status, appendError(nil, e)) }
 
+// appendError writes the error object; the code is a number, equal to the status.
 func appendError(dst []byte, e *request.Error) []byte {
 	dst = appendString(append(dst, `{"error":{"message":`...), e.Message)
 	dst = appendString(append(dst, `,"type":`...), e.Type)

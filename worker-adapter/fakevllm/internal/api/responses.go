@@ -47,6 +47,7 @@ type response struct {
 	temp   string
 }
 
+// responses serves POST /v1/responses.
 func (h *Handler) responses(w http.ResponseWriter, r *http.Request) {
 	doc, _ := h.readBody(w, r)
 	if doc == nil {
@@ -91,6 +92,7 @@ func (v *response) items(status string) []byte {
 	return dst
 }
 
+// appendItem writes an output item: reasoning, or a message.
 func (v *response) appendItem(dst []byte, s segment, id, status string) []byte {
 	dst = append(appendString(append(dst, `{"id":`...), id), ',')
 	if s.kind == reasoning {
@@ -102,6 +104,7 @@ func (v *response) appendItem(dst []byte, s segment, id, status string) []byte {
 	return append(append(dst, status...), `,"type":"message","phase":null}`...)
 }
 
+// appendPart writes the one content part of an item.
 func (v *response) appendPart(dst []byte, s segment) []byte {
 	if s.kind == reasoning {
 		return append(appendString(append(dst, `{"text":`...), s.text), `,"type":"reasoning_text"}`...)
@@ -153,6 +156,8 @@ func (v *response) event(out *sse, name string, body []byte) {
 	out.event()
 }
 
+// stream relays a response as numbered events. Each run of thought or answer is an item that is added, filled and
+// done.
 func (v *response) stream(ctx context.Context, out *sse) {
 	for _, name := range [...]string{"created", "in_progress"} {
 		v.event(out, name, v.appendObject([]byte(`{"response":`), false, nil))
@@ -166,7 +171,8 @@ func (v *response) stream(ctx context.Context, out *sse) {
 	open := func(s segment) {
 		index++
 		id = "msg_" + randomHex(8)
-		item := `{"item":{"id":"` + id + `","content":[],"role":"assistant","status":"in_progress","type":"message","phase":null}`
+		item := `{"item":{"id":"` + id + `","content":[],"role":"assistant","status":"in_progress","type":"message",` +
+			`"phase":null}`
 		if s.kind == reasoning {
 			id = "rs_" + id[len("msg_"):]
 			item = `{"item":{"id":"` + id + `","summary":[],"type":"reasoning","content":null,"encrypted_content":null,` +
@@ -191,7 +197,7 @@ func (v *response) stream(ctx context.Context, out *sse) {
 		}
 		items = append(items, item...)
 	}
-	if v.segments(ctx, out, open, more, shut) {
+	if v.segments(ctx, out, runs{open, more, shut}) {
 		v.event(out, "completed", v.appendObject([]byte(`{"response":`), true, items))
 	}
 }

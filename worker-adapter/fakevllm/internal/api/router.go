@@ -18,6 +18,7 @@ type route struct {
 // ControlPath is where faults are read and set. It answers while everything else hangs.
 const ControlPath = "/fakevllm/faults"
 
+// table is the routes by path; which groups exist depends on flags that vLLM has too.
 func (h *Handler) table() map[string]route {
 	t := map[string]route{
 		"/v1/models":           {get: h.models},
@@ -75,6 +76,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.dispatch(rec, r, rt, known)
 }
 
+// dispatch checks key, path, method and the status fault, in the order of vLLM's middleware, and serves.
 func (h *Handler) dispatch(w http.ResponseWriter, r *http.Request, rt route, known bool) {
 	switch {
 	case !h.authorized(r):
@@ -151,9 +153,11 @@ type statusRecorder struct {
 	status int
 }
 
+// WriteHeader notes the status and passes it on.
 func (s *statusRecorder) WriteHeader(status int) {
 	s.status = status
 	s.ResponseWriter.WriteHeader(status)
 }
 
+// Unwrap gives http.ResponseController the writer that can flush.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }

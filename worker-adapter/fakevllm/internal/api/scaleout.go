@@ -47,7 +47,8 @@ func (h *Handler) renderChat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, h.asError(err))
 		return
 	}
-	dst := c.appendRendered(nil, c.id, ids, req.Sampling.OutputLimit(len(ids), h.set.Limits.MaxModelLen, false, h.set.Limits))
+	limit := req.Sampling.OutputLimit(len(ids), h.set.Limits.MaxModelLen, false, h.set.Limits)
+	dst := c.appendRendered(nil, c.id, ids, limit)
 	dst = strconv.AppendBool(append(dst, `,"reasoning_ended":`...), !req.Thinking)
 	dst = append(dst, `,"reasoning_parser_kwargs":{"chat_template_kwargs":{"cohere_format":"cmd4"`...)
 	kwargs := doc.Root.Get("chat_template_kwargs")
@@ -96,6 +97,8 @@ func (h *Handler) renderCompletion(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, append(dst, ']'))
 }
 
+// appendRendered writes a generate request up to its model. Sampling fields that have their defaults are left out, as
+// msgspec leaves them out.
 func (g *generation) appendRendered(dst []byte, id string, ids []uint32, limit int) []byte {
 	s := &g.common.Sampling
 	dst = appendString(append(dst, `{"request_id":`...), id)
@@ -122,6 +125,7 @@ func (g *generation) appendRendered(dst []byte, id string, ids []uint32, limit i
 	return appendString(dst, g.model)
 }
 
+// endRendered writes the rest of a generate request.
 func (g *generation) endRendered(dst []byte) []byte {
 	dst = append(dst, `,"return_token_ids":null,"output_mode":"tokens","stream":`...)
 	dst = append(strconv.AppendBool(dst, g.common.Stream), `,"stream_options":null,"cache_salt":`...)
@@ -164,6 +168,7 @@ func (h *Handler) generateTokens(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// startTokens checks ids and options and queues the one sequence.
 func (g *generation) startTokens(ctx context.Context, ids []uint32) error {
 	l := g.h.set.Limits
 	if bad := request.CheckVocab(ids, "", l); bad != nil {
@@ -181,6 +186,7 @@ func (g *generation) startTokens(ctx context.Context, ids []uint32) error {
 	return g.start(ctx, []*script{{prompt: ids, sampling: s, limit: limit, model: g.model}})
 }
 
+// tokensBody is the answer of a request that is not streamed.
 func (g *generation) tokensBody() []byte {
 	s := g.seqs[0]
 	n := s.seq.Produced()
@@ -190,7 +196,7 @@ func (g *generation) tokensBody() []byte {
 	dst = append(g.appendUsage(dst), `,"prompt_logprobs":null,"prompt_token_id_logprobs":null,"prompt_token_ids":null,`+
 		`"mm_placeholders":null,"metrics":null,"kv_transfer_params":null,"ec_transfer_params":null,`+
 		`"output_mode":"tokens","choices":[{"index":0`...)
-	dst = g.appendTokens(dst, s, 0, n, true)
+	dst = g.appendTokens(dst, part{s: s, to: n, final: true})
 	dst = appendWeights(append(dst, `,"weight_versions":`...), n, true)
 	return append(g.appendTokenLogprobs(append(dst, `,"logprobs":`...), s, n), "}]}"...)
 }
@@ -203,15 +209,16 @@ func appendWeights(dst []byte, n int, final bool) []byte {
 	return append(appendInt(dst, `[{"version":"default","start":0,"end":`, n), "}]"...)
 }
 
-func (g *generation) appendTokens(dst []byte, s *sequence, from, to int, final bool) []byte {
+// appendTokens writes what chunk and body of a choice have in common.
+func (g *generation) appendTokens(dst []byte, p part) []byte {
 	dst = append(dst, `,"finish_reason":`...)
-	if final {
-		reason, stop := s.finish()
+	if p.final {
+		reason, stop := p.s.finish()
 		dst = append(append(append(append(dst, '"'), reason...), `","stop_reason":`...), stop...)
 	} else {
 		dst = append(dst, `null,"stop_reason":null`...)
 	}
-	dst = appendInts(append(dst, `,"token_ids":`...), s.plan.ids[from:to])
+	dst = appendInts(append(dst, `,"token_ids":`...), p.s.plan.ids[p.from:p.to])
 	return append(dst, `,"routed_experts":null,"sampling_mask":null`...)
 }
 
@@ -233,11 +240,12 @@ func (g *generation) appendTokenLogprobs(dst []byte, s *sequence, n int) []byte 
 	return append(dst, "]}"...)
 }
 
+// streamTokens relays ids. Unset fields are null here, unlike in chat chunks.
 func (g *generation) streamTokens(ctx context.Context, out *sse) {
 	head := append(appendString([]byte(`data: {"request_id":`), g.id), `,"usage":`...)
 	emit := func(p part) {
 		dst := append(append(out.buf, head...), `null,"output_mode":"tokens","choices":[{"index":0`...)
-		dst = g.appendTokens(dst, p.s, p.from, p.to, p.final)
+		dst = g.appendTokens(dst, p)
 		dst = appendWeights(append(dst, `,"weight_versions":`...), p.to, p.final)
 		out.buf = append(dst, `,"logprobs":null}]}`+"\n\n"...)
 		out.event()

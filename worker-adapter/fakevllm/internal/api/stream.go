@@ -22,6 +22,7 @@ type sse struct {
 	failed bool // an error event has ended the stream
 }
 
+// newSSE sets the stream's type; the status goes out with the first event.
 func (h *Handler) newSSE(w http.ResponseWriter) *sse {
 	w.Header().Set("Content-Type", sseType)
 	return &sse{w: w, flush: http.NewResponseController(w).Flush, buf: make([]byte, 0, 512), faults: h.faults()}
@@ -45,6 +46,7 @@ func (s *sse) event() {
 	}
 }
 
+// done writes what is left and the end marker.
 func (s *sse) done() {
 	s.buf = append(s.buf, doneEvent...)
 	_, _ = s.w.Write(s.buf)

@@ -41,6 +41,7 @@ func (h *Handler) tokenize(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, append(dst, "]}"...))
 }
 
+// tokenIDs tokenises either form of the body.
 func (h *Handler) tokenIDs(r *http.Request, root *pyjson.Value, raw []byte) ([]uint32, error) {
 	special := root.Get("add_special_tokens")
 	if prompt := root.Get("prompt"); prompt.Kind == pyjson.String {

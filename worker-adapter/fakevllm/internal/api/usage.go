@@ -49,6 +49,7 @@ func (g *generation) appendRunningUsage(dst []byte, s *sequence, n int) []byte {
 	return append(g.appendThought(dst, min(n, s.plan.thought)), '}')
 }
 
+// appendThought writes how many tokens were reasoning. Only chats behind a reasoning parser have that.
 func (g *generation) appendThought(dst []byte, n int) []byte {
 	if !g.chat || !g.h.set.ReasoningParser {
 		return dst
@@ -64,6 +65,7 @@ func (g *generation) appendHead(dst []byte, object string) []byte {
 	return appendString(append(dst, `,"model":`...), g.model)
 }
 
+// appendFingerprint writes the fingerprint, which says that the worker is simulated.
 func (g *generation) appendFingerprint(dst []byte) []byte {
 	return appendString(append(dst, `,"system_fingerprint":`...), g.h.set.Fingerprint)
 }

@@ -114,6 +114,7 @@ func Files(t testing.TB, pattern string) []string {
 	return names
 }
 
+// line brings the file's shape into the one that tests use.
 func (r *rawLine) line(t testing.TB) Line {
 	t.Helper()
 	l := Line{

@@ -27,6 +27,7 @@ func (e *Engine) ResetCache(running bool) bool {
 	return e.reset(running)
 }
 
+// reset does ResetCache's work under the lock. Aborted jobs give their blocks back first.
 func (e *Engine) reset(running bool) bool {
 	for _, q := range e.aborts {
 		e.drop(q)

@@ -1,6 +1,20 @@
 // Package engine simulates the core of one vLLM data-parallel rank: its block pool with prefix caching, its scheduler
 // with chunked prefill and preemption, and the time that its steps take. What it computes is not a model: every job
 // brings its output along, and the engine decides when each token of it exists and which blocks are cached meanwhile.
+//
+// A step has three parts. begin plans it under the lock: aborted jobs leave, running sequences get their tokens in
+// order of admission, the head of the waiting queue enters while budget, sequence limit and blocks allow, and blocks
+// that the step will fill are cached and announced now, before they are computed, as vLLM does. Then the step takes
+// its time, without the lock. end commits it under the lock again: tokens come to be, finished sequences release their
+// blocks, tail first.
+//
+// Two consequences are visible from outside. Equal prompts that arrive together share blocks at once, because the
+// first one's count as cached in the very step that computes them. And a prompt that is cached whole and ends at a
+// block's end computes its last block again, since its last token must be computed: the pool then holds that block
+// twice, and says so twice.
+//
+// Events of a step go out when it has ended, before its tokens. What happens to the cache in between, such as a reset,
+// belongs to the next step's batch; an idle engine announces nothing.
 package engine
 
 import (
@@ -91,6 +105,7 @@ func (e *Engine) Abort(state State, seqs ...*Seq) {
 	e.abort(state, seqs)
 }
 
+// abort needs mu. The state is final at once; blocks are given back before the next step is planned.
 func (e *Engine) abort(state State, seqs []*Seq) {
 	for _, q := range seqs {
 		if q.Ended() {

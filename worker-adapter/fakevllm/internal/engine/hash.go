@@ -23,7 +23,8 @@ type Scope struct {
 	Salt     string // cache_salt, enters the first block only
 }
 
-// appendHashes extends a chain to all full blocks of tokens. The value is opaque: consumers must map it, not compute it.
+// appendHashes extends a chain to all full blocks of tokens. The values are opaque: consumers must map them, not
+// compute them.
 func appendHashes(chain []Hash, tokens []uint32, blockSize int, scope *Scope) []Hash {
 	parent := noneHash()
 	if n := len(chain); n > 0 {
@@ -48,6 +49,7 @@ func appendHashes(chain []Hash, tokens []uint32, blockSize int, scope *Scope) []
 	return chain
 }
 
+// appendTagged writes strings with their lengths, so that no two lists of keys give the same bytes.
 func appendTagged(buf []byte, parts ...string) []byte {
 	for _, s := range parts {
 		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(s)))

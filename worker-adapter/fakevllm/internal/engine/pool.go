@@ -48,6 +48,7 @@ func (p *pool) link(i, at int32) {
 	p.free++
 }
 
+// unlink takes a free block out of the reuse queue.
 func (p *pool) unlink(i int32) {
 	b := &p.blocks[i]
 	p.blocks[b.prev].next = b.next
@@ -78,6 +79,7 @@ func (p *pool) idle(blocks []int32) int {
 	return n
 }
 
+// touch references cached blocks for one more sequence; those that nobody held leave the reuse queue.
 func (p *pool) touch(blocks []int32) {
 	for _, i := range blocks {
 		if p.blocks[i].refs == 0 {

@@ -30,6 +30,8 @@ type scheduler struct {
 	scratch []int32
 }
 
+// add queues a job behind those that came before it or, under the priority policy, behind those that are no less
+// urgent.
 func (s *scheduler) add(q *Seq) {
 	s.arrived++
 	q.arrival = s.arrived
@@ -42,6 +44,7 @@ func (s *scheduler) add(q *Seq) {
 	s.waiting = slices.Insert(s.waiting, at, q)
 }
 
+// before orders by urgency and then by arrival.
 func (s *scheduler) before(a, b *Seq) bool {
 	if a.Priority != b.Priority {
 		return a.Priority < b.Priority
@@ -87,6 +90,8 @@ func (s *scheduler) plan(admit bool) Load {
 	return load
 }
 
+// schedule gives a sequence n tokens of the step. One token behind the prompt is a decode; everything else is
+// prefill, also what a preempted sequence computes again.
 func (s *scheduler) schedule(q *Seq, n int, load *Load) {
 	s.step = append(s.step, share{seq: q, tokens: n})
 	if q.computed >= len(q.Prompt) && n == 1 {
@@ -124,6 +129,8 @@ func (s *scheduler) admit(q *Seq, budget int) int {
 	return n
 }
 
+// count records the first admission: its time, and what the prompt found in the cache. Later admissions, after a
+// preemption, are no news to the client and are left out of the hit rate.
 func (s *scheduler) count(q *Seq) {
 	if q.admitted {
 		return
@@ -189,6 +196,7 @@ func (s *scheduler) victim() *Seq {
 	return last
 }
 
+// preempt sends a running sequence back to the head of the queue. Its blocks stay cached until someone needs them.
 func (s *scheduler) preempt(q *Seq) {
 	s.remove(q)
 	q.state.Store(int32(Waiting))

@@ -78,6 +78,7 @@ func (s *Seq) Cached() int { return max(0, int(s.cachedHits.Load())) }
 // Ended tells whether the state is final.
 func (s *Seq) Ended() bool { return s.State() >= Finished }
 
+// notify wakes whoever waits on the job's channel; a token that nobody has taken yet is enough.
 func (s *Seq) notify() {
 	if s.Notify == nil {
 		return

@@ -40,10 +40,11 @@ type JobInfo struct {
 	Total      time.Duration
 }
 
+// info sums up an ended sequence. It belongs to the engine's goroutine: the times are not guarded.
 func (s *Seq) info(now time.Time) JobInfo {
 	j := JobInfo{
-		State: s.State(), Length: s.Cut, Prompt: len(s.Prompt), Cached: s.Cached(), Generated: s.Produced(), Preempted: s.preempted,
-		Total: now.Sub(s.queued),
+		State: s.State(), Length: s.Cut, Prompt: len(s.Prompt), Cached: s.Cached(), Generated: s.Produced(),
+		Preempted: s.preempted, Total: now.Sub(s.queued),
 	}
 	if !s.scheduled.IsZero() {
 		j.Queue = s.scheduled.Sub(s.queued)
@@ -76,6 +77,7 @@ func (e *Engine) Snapshot() Stats {
 	return st
 }
 
+// adapters lists the different LoRA adapters of sequences in their order.
 func adapters(seqs []*Seq) []string {
 	var names []string
 	seen := map[string]bool{}

@@ -14,6 +14,7 @@ import (
 // collector turns the engines' snapshots into metrics at each scrape. It is unchecked: it describes nothing.
 type collector struct{ m *Metrics }
 
+// Describe sends nothing, which makes the collector unchecked: its series depend on the number of ranks and adapters.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // sample is one value; extra are label names and values in turn.
@@ -24,6 +25,7 @@ type sample struct {
 	extra      []string
 }
 
+// Collect takes one snapshot per rank. It holds an engine's lock for a moment only.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for rank := range c.m.static.Ranks {
 		st := c.m.stats(rank)
@@ -36,6 +38,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.adapters(out)
 }
 
+// samples are the gauges and counters of one rank under vLLM's names. Sources and tiers that the simulation does not
+// have are there with the value 0, as on a real worker without them.
 func samples(st *engine.Stats) []sample {
 	gauge := func(name, help string, v float64, extra ...string) sample {
 		return sample{name: name, help: help, value: v, extra: extra}
@@ -86,6 +90,7 @@ func samples(st *engine.Stats) []sample {
 	return out
 }
 
+// emit sends one sample with the rank's labels and its own.
 func emit(out chan<- prometheus.Metric, base prometheus.Labels, s sample) {
 	labels := maps.Clone(base)
 	for i := 0; i < len(s.extra); i += 2 {

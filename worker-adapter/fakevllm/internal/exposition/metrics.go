@@ -80,6 +80,7 @@ func (m *Metrics) Rejected() { m.refused.Inc() }
 // Observer returns the observer of one rank's engine.
 func (m *Metrics) Observer(rank int) engine.Observer { return &m.ranks[rank] }
 
+// rank registers the histograms of one rank. Bucket bounds are vLLM's, so that dashboards' quantiles work.
 func (m *Metrics) rank(reg *prometheus.Registry, name string) rankMetrics {
 	labels := prometheus.Labels{"engine": name, "model_name": m.static.Model}
 	hist := func(name, help string, buckets []float64) prometheus.Observer {
@@ -90,18 +91,25 @@ func (m *Metrics) rank(reg *prometheus.Registry, name string) rankMetrics {
 		return h
 	}
 	seconds := []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
-	first := []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	first := []float64{
+		.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+	}
 	inter := []float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 	tokens := []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
 	r := rankMetrics{
-		firstToken:   hist("time_to_first_token_seconds", "Histogram of time to first token in seconds.", first),
-		interToken:   hist("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", inter),
-		perToken:     hist("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", inter),
-		total:        hist("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", seconds),
-		queue:        hist("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", seconds),
-		inference:    hist("request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request.", seconds),
-		prefill:      hist("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", seconds),
-		decode:       hist("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", seconds),
+		firstToken: hist("time_to_first_token_seconds", "Histogram of time to first token in seconds.", first),
+		interToken: hist("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", inter),
+		perToken: hist("request_time_per_output_token_seconds",
+			"Histogram of time_per_output_token_seconds per request.", inter),
+		total: hist("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", seconds),
+		queue: hist("request_queue_time_seconds",
+			"Histogram of time spent in WAITING phase for request.", seconds),
+		inference: hist("request_inference_time_seconds",
+			"Histogram of time spent in RUNNING phase for request.", seconds),
+		prefill: hist("request_prefill_time_seconds",
+			"Histogram of time spent in PREFILL phase for request.", seconds),
+		decode: hist("request_decode_time_seconds",
+			"Histogram of time spent in DECODE phase for request.", seconds),
 		promptTokens: hist("request_prompt_tokens", "Number of prefill tokens processed.", tokens),
 		generated:    hist("request_generation_tokens", "Number of generation tokens processed.", tokens),
 		iteration:    hist("iteration_tokens_total", "Histogram of number of tokens per engine_step.", tokens),
@@ -151,4 +159,5 @@ func (r *rankMetrics) Ended(j engine.JobInfo) {
 	r.computed.Observe(float64(j.Prompt - j.Cached))
 }
 
+// join writes names as the comma-separated label that vLLM uses.
 func join(names []string) string { return strings.Join(names, ",") }

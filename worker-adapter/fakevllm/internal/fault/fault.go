@@ -9,7 +9,8 @@ import (
 
 // Set is the state of all switches; the zero value is a healthy worker.
 type Set struct {
-	// Refuse closes the HTTP port.
+	// Refuse closes the HTTP port and its connections; the answer to who sets it over that port is lost. The control
+	// port, if there is one, takes it back.
 	Refuse bool `json:"refuse" yaml:"refuse"`
 	// Freeze makes the engine and every HTTP route hang.
 	Freeze bool `json:"freeze" yaml:"freeze"`

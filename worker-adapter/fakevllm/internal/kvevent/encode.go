@@ -86,6 +86,7 @@ func appendArrayEvent(dst []byte, e *Event, o Options) []byte {
 	return appendOptInt(appendOptString(dst, e.SpecKind), e.Window)
 }
 
+// appendHashes writes the list of a block event's hashes, in either form.
 func appendHashes(dst []byte, hashes []Hash, o Options) []byte {
 	dst = appendArrayLen(dst, len(hashes))
 	for i := range hashes {
@@ -94,6 +95,7 @@ func appendHashes(dst []byte, hashes []Hash, o Options) []byte {
 	return dst
 }
 
+// appendHash writes one digest: 32 bytes of the bin family, or the integer of its last eight.
 func appendHash(dst []byte, h *Hash, o Options) []byte {
 	if o.BytesHashes {
 		return append(append(dst, 0xc4, byte(len(h))), h[:]...)
@@ -101,6 +103,7 @@ func appendHash(dst []byte, h *Hash, o Options) []byte {
 	return appendUint(dst, h.Uint64())
 }
 
+// appendParent writes the hash before the first block; nil where a sequence begins.
 func appendParent(dst []byte, h *Hash, o Options) []byte {
 	if h == nil {
 		return append(dst, nilByte)
@@ -108,6 +111,7 @@ func appendParent(dst []byte, h *Hash, o Options) []byte {
 	return appendHash(dst, h, o)
 }
 
+// appendTokens writes the token ids of all blocks of an event.
 func appendTokens(dst []byte, ids []uint32) []byte {
 	dst = appendArrayLen(dst, len(ids))
 	for _, id := range ids {
@@ -116,6 +120,8 @@ func appendTokens(dst []byte, ids []uint32) []byte {
 	return dst
 }
 
+// appendExtras writes one list per block, nil where it has no keys. A multimodal item is a pair of identifier and
+// offset, which counts tokens from the block's start and is negative where the item began before it.
 func appendExtras(dst []byte, extras [][]Extra) []byte {
 	dst = appendArrayLen(dst, len(extras))
 	for _, keys := range extras {

@@ -2,6 +2,8 @@ package kvevent
 
 import "encoding/binary"
 
+// appendUint writes an unsigned integer in its smallest form, as msgspec does: consumers that compare bytes with a
+// real worker's depend on it.
 func appendUint(dst []byte, n uint64) []byte {
 	switch {
 	case n < 1<<7:
@@ -16,6 +18,7 @@ func appendUint(dst []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, 0xcf), n)
 }
 
+// appendInt writes a signed integer in its smallest form; what is not negative is written unsigned.
 func appendInt(dst []byte, n int64) []byte {
 	switch {
 	case n >= 0:
@@ -40,6 +43,7 @@ func appendOptInt(dst []byte, n int) []byte {
 	return appendInt(dst, int64(n))
 }
 
+// appendString writes UTF-8 text with the shortest length prefix.
 func appendString(dst []byte, s string) []byte {
 	switch n := len(s); {
 	case n < 1<<5:
@@ -54,6 +58,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
+// appendOptString writes "" as nil: names and media are never empty on the wire.
 func appendOptString(dst []byte, s string) []byte {
 	if s == "" {
 		return append(dst, nilByte)
@@ -61,6 +66,7 @@ func appendOptString(dst []byte, s string) []byte {
 	return appendString(dst, s)
 }
 
+// appendArrayLen opens an array of n elements.
 func appendArrayLen(dst []byte, n int) []byte {
 	switch {
 	case n < 1<<4:

@@ -8,8 +8,10 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/pyjson"
 )
 
-// errEmpty has the words of vLLM 0.32.
-var errEmpty = errors.New("Cannot apply chat template to an empty conversation. Provide at least one message.") //nolint:staticcheck // vLLM's own words
+// errEmpty has the words of vLLM 0.32, which are no Go error's.
+//
+//nolint:staticcheck,revive // vLLM's own words
+var errEmpty = errors.New("Cannot apply chat template to an empty conversation. Provide at least one message.")
 
 // Renderer writes messages as ChatML does: <|im_start|>role, newline, content, <|im_end|>, newline. Tools stand in a
 // system turn of their own.
@@ -63,6 +65,7 @@ func (Renderer) Render(_ context.Context, request []byte) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
+// role maps "developer" to "system", as vLLM does before it renders.
 func role(m *pyjson.Value) string {
 	if r := m.Get("role").Str; r != "developer" {
 		return r
@@ -70,6 +73,7 @@ func role(m *pyjson.Value) string {
 	return "system"
 }
 
+// content joins text parts by newlines and writes tool calls behind the text.
 func content(m *pyjson.Value) string {
 	c := m.Get("content")
 	text := c.Str

@@ -20,6 +20,7 @@ const (
 	VocabSize                     // first id that is no token
 )
 
+// specials are the markers in the order of their ids.
 func specials() [VocabSize - IMStart]string {
 	return [...]string{
 		"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<tool_call>", "</tool_call>",
@@ -44,6 +45,7 @@ func (Tokenizer) Encode(_ context.Context, text []byte, _ bool) ([]uint32, error
 	return ids, nil
 }
 
+// special finds a marker at the beginning of text; length 0 if there is none.
 func special(text []byte) (id uint32, length int) {
 	if text[0] != '<' {
 		return 0, 0

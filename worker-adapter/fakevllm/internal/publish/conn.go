@@ -16,6 +16,7 @@ type bufferedConn struct {
 	buf  []byte
 }
 
+// Write passes bytes on during the handshake and keeps them afterwards. It never blocks once held.
 func (c *bufferedConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,12 +27,14 @@ func (c *bufferedConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// hold begins to gather writes.
 func (c *bufferedConn) hold() {
 	c.mu.Lock()
 	c.held = true
 	c.mu.Unlock()
 }
 
+// flush writes what was gathered in one call.
 func (c *bufferedConn) flush() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,6 +52,7 @@ type peer struct {
 	zmtp *zmq4.Conn
 }
 
+// send writes one multipart message as one packet.
 func (p *peer) send(frames ...[]byte) error {
 	if err := p.zmtp.SendMsg(zmq4.NewMsgFrom(frames...)); err != nil {
 		return err
@@ -56,4 +60,5 @@ func (p *peer) send(frames ...[]byte) error {
 	return p.raw.flush()
 }
 
+// close ends the connection; both of its goroutines then return.
 func (p *peer) close() { _ = p.raw.Close() }

@@ -36,6 +36,7 @@ func CheckEndpoint(endpoint string) error {
 	return err
 }
 
+// splitPort takes a TCP endpoint apart; "*" as port is 0.
 func splitPort(endpoint string) (head string, port int, err error) {
 	i := strings.LastIndexByte(endpoint, ':')
 	if !strings.HasPrefix(endpoint, "tcp://") || i < len("tcp://") {

@@ -3,6 +3,10 @@
 //
 // The ZMTP protocol is go-zeromq's. Its socket layer is not used: per-subscriber high-water marks, replies with either
 // framing, a close that leaves no goroutine and a bind at a known moment need the connections themselves.
+//
+// Numbers begin at 0 in every process and there is no other mark of a new one. A message that a subscriber's full queue
+// or a fault loses has used up its number, so a consumer sees a gap, and can fill it from the replay socket as long as
+// the buffer reaches back that far.
 package publish
 
 import (
@@ -198,6 +202,7 @@ func (p *Publisher) Close() {
 	p.stop()
 }
 
+// stop needs life.
 func (p *Publisher) stop() {
 	for _, h := range [...]*hub{p.pub, p.router} {
 		if h != nil {

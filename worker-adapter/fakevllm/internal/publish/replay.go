@@ -26,6 +26,8 @@ func (p *Publisher) serveReplay(ctx context.Context, conn *peer) {
 	}
 }
 
+// reply sends what the buffer holds from a number on, then the end marker. What was dropped from the buffer is
+// silently missing: the client sees that the first number is larger than the one it asked for.
 func (p *Publisher) reply(conn *peer, delimiter []byte, from uint64) error {
 	p.mu.Lock()
 	var batch []message
@@ -52,6 +54,7 @@ func (p *Publisher) reply(conn *peer, delimiter []byte, from uint64) error {
 	return conn.send(frames(nil, endMarker, nil)...)
 }
 
+// bigEndian reads an unsigned integer of any length; more than eight bytes keep their last eight.
 func bigEndian(b []byte) uint64 {
 	var n uint64
 	for _, c := range b {

@@ -32,12 +32,14 @@ type hub struct {
 	cancel   context.CancelFunc
 }
 
+// newHub makes a hub that neither listens nor dials yet.
 func newHub(kind zmq4.SocketType, serve func(context.Context, *peer)) *hub {
 	h := &hub{kind: kind, serve: serve, conns: map[net.Conn]struct{}{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
 
+// listen binds and accepts until stop. Handshakes run side by side: a silent peer holds up nobody.
 func (h *hub) listen(network, addr string) error {
 	l, err := net.Listen(network, addr)
 	if err != nil {
@@ -79,6 +81,7 @@ func (h *hub) dial(network, addr string) {
 	})
 }
 
+// handle runs one connection from its handshake to its end.
 func (h *hub) handle(c net.Conn, server bool) {
 	h.mu.Lock()
 	if h.closed {
@@ -105,6 +108,7 @@ func (h *hub) handle(c net.Conn, server bool) {
 	h.serve(h.ctx, &peer{raw: raw, zmtp: z})
 }
 
+// stop closes everything and returns when no goroutine of the hub is left.
 func (h *hub) stop() {
 	h.mu.Lock()
 	h.closed = true

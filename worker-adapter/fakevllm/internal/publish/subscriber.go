@@ -18,6 +18,7 @@ type subscriber struct {
 	wake   chan struct{} // capacity 1
 }
 
+// subscribed tells whether the peer has asked for anything yet.
 func (s *subscriber) subscribed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,6 +60,7 @@ func (s *subscriber) command(frame []byte) {
 	}
 }
 
+// take empties the queue.
 func (s *subscriber) take() []message {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,6 +17,7 @@ type SyntaxError struct {
 	Pos int
 }
 
+// Error has the message and the position, as Python prints them.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s: char %d", e.Msg, e.Pos) }
 
 // Doc is a parsed document. LoneSurrogate tells that some string held an unpaired \ud800–\udfff escape, which Python
@@ -48,10 +49,12 @@ type parser struct {
 	lone bool
 }
 
+// fail counts the characters, not the bytes, before pos.
 func (p *parser) fail(msg string, pos int) error {
 	return &SyntaxError{Msg: msg, Pos: utf8.RuneCount(p.data[:min(pos, len(p.data))])}
 }
 
+// space skips JSON's four blanks.
 func (p *parser) space() {
 	for p.pos < len(p.data) {
 		switch p.data[p.pos] {
@@ -63,6 +66,7 @@ func (p *parser) space() {
 	}
 }
 
+// value reads whatever begins here. Errors have the place at which Python's parser gives up.
 func (p *parser) value(v *Value, depth int) error {
 	start := p.pos
 	if p.pos >= len(p.data) || depth > maxDepth {
@@ -86,6 +90,7 @@ func (p *parser) value(v *Value, depth int) error {
 	return err
 }
 
+// word reads the names, Python's three extra numbers among them.
 func (p *parser) word(v *Value) error {
 	words := [...]struct {
 		text string
@@ -108,6 +113,7 @@ func (p *parser) word(v *Value) error {
 	return p.fail("Expecting value", p.pos)
 }
 
+// digits skips digits and returns their number.
 func (p *parser) digits() int {
 	from := p.pos
 	for p.pos < len(p.data) && p.data[p.pos] >= '0' && p.data[p.pos] <= '9' {
@@ -116,6 +122,7 @@ func (p *parser) digits() int {
 	return p.pos - from
 }
 
+// number reads as much as is a number: what follows, a second point for instance, is the caller's problem.
 func (p *parser) number(v *Value) error {
 	start := p.pos
 	if p.data[p.pos] == '-' {
@@ -175,6 +182,7 @@ func (p *parser) exponent(v *Value) {
 	v.Kind = Float
 }
 
+// list reads a list; the position is at its bracket.
 func (p *parser) list(v *Value, depth int) error {
 	v.Kind = List
 	p.pos++
@@ -218,6 +226,7 @@ func (v *Value) push(item Value) {
 	v.Items = append(v.Items, item)
 }
 
+// dict reads an object; the position is at its brace. All members are kept, equal keys too.
 func (p *parser) dict(v *Value, depth int) error {
 	const wantKey = "Expecting property name enclosed in double quotes"
 	v.Kind = Dict

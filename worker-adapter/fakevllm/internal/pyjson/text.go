@@ -30,6 +30,7 @@ func (p *parser) str() (string, error) {
 	return "", p.fail("Unterminated string starting at", open)
 }
 
+// escaped goes on with a string at its first escape; start is where its contents begin.
 func (p *parser) escaped(open, start int) (string, error) {
 	buf := append([]byte(nil), p.data[start:p.pos]...)
 	for p.pos < len(p.data) {
@@ -53,6 +54,7 @@ func (p *parser) escaped(open, start int) (string, error) {
 	return "", p.fail("Unterminated string starting at", open)
 }
 
+// escape reads one escape sequence; the position is at its backslash.
 func (p *parser) escape(buf []byte, open int) ([]byte, error) {
 	at := p.pos
 	if p.pos+1 >= len(p.data) {
@@ -71,6 +73,7 @@ func (p *parser) escape(buf []byte, open int) ([]byte, error) {
 	return append(buf, to[i]), nil
 }
 
+// hex4 reads four hexadecimal digits; false, and no progress, if they are not there.
 func (p *parser) hex4() (rune, bool) {
 	if p.pos+4 > len(p.data) {
 		return 0, false
@@ -83,6 +86,7 @@ func (p *parser) hex4() (rune, bool) {
 	return rune(n), true
 }
 
+// unicode reads what follows \u: a character, a surrogate pair, or a lone surrogate, which is noted.
 func (p *parser) unicode(buf []byte, at int) ([]byte, error) {
 	r, ok := p.hex4()
 	if !ok {

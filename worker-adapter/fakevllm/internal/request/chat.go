@@ -58,6 +58,7 @@ func ParseChat(doc *pyjson.Doc, raw []byte) (*Chat, *Error) {
 	return r, r.finish(root)
 }
 
+// finish reads what depends on other fields: the tool choice, the constraint, ids that replace the prompt.
 func (r *Chat) finish(root *pyjson.Value) *Error {
 	var err *Error
 	if r.Choice, err = toolChoice(root, r.Tools); err != nil {
@@ -138,6 +139,7 @@ func (r *Chat) CheckRender(root *pyjson.Value) *Error {
 	return nil
 }
 
+// responseFormat refuses unknown kinds with the complaints of all members of vLLM's union.
 func (c *checker) responseFormat(v *pyjson.Value) {
 	if v.IsNull() {
 		return
@@ -147,8 +149,8 @@ func (c *checker) responseFormat(v *pyjson.Value) {
 	default:
 		const loc = "body.response_format."
 		literal := func(want string) {
-			c.add("literal_error", loc+"type", "Input should be "+want, t.Describe(),
-				"'expected': "+pyjson.Repr(want))
+			c.add(complaint{"literal_error", loc + "type", "Input should be " + want, t.Describe(),
+				"'expected': " + pyjson.Repr(want)})
 		}
 		literal("'text', 'json_object' or 'json_schema'")
 		literal("'structural_tag'")
@@ -181,24 +183,25 @@ func (c *checker) messages(root, v *pyjson.Value) {
 		body := m.Get("content")
 		if ok := body.Kind == pyjson.String || body.Kind == pyjson.List; !ok && !(role.Str == "assistant" && body.IsNull()) {
 			member := at + ".ChatCompletionDeveloperMessageParam.content"
-			c.add("string_type", member, "Input should be a valid string", body.Describe(), "")
-			c.add("iterable_type", member, "Input should be iterable", body.Describe(), "")
+			c.add(complaint{"string_type", member, "Input should be a valid string", body.Describe(), ""})
+			c.add(complaint{"iterable_type", member, "Input should be iterable", body.Describe(), ""})
 		}
 		c.toolCalls(m.Get("tool_calls"))
 	}
 }
 
+// toolCalls refuses arguments that are an object: vLLM 0.32 takes them as a JSON string only.
 func (c *checker) toolCalls(calls *pyjson.Value) {
 	for k := range calls.Len() {
 		call := calls.At(k)
 		if args := call.Get("function").Get("arguments"); args.Kind == pyjson.Dict {
 			base := "body." + strconv.Itoa(k)
 			const want = "'custom'"
-			c.add("string_type", base+".ChatCompletionMessageFunctionToolCallParam.function",
-				"Input should be a valid string", args.Describe(), "")
+			c.add(complaint{"string_type", base + ".ChatCompletionMessageFunctionToolCallParam.function",
+				"Input should be a valid string", args.Describe(), ""})
 			c.missing(base+".ChatCompletionMessageCustomToolCallParam.custom", &call)
-			c.add("literal_error", base+".ChatCompletionMessageCustomToolCallParam.type", "Input should be "+want,
-				call.Get("type").Describe(), "'expected': "+pyjson.Repr(want))
+			c.add(complaint{"literal_error", base + ".ChatCompletionMessageCustomToolCallParam.type", "Input should be " + want,
+				call.Get("type").Describe(), "'expected': " + pyjson.Repr(want)})
 		}
 	}
 }

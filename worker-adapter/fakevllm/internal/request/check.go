@@ -19,6 +19,7 @@ type Error struct {
 	Param   string
 }
 
+// Error is the message that the client reads.
 func (e *Error) Error() string { return e.Message }
 
 // Bad makes a BadRequestError without a parameter.
@@ -47,15 +48,19 @@ type checker struct {
 	first string
 }
 
-// add records a complaint; ctx is the already formatted inside of its context, "" for none.
-func (c *checker) add(kind, loc, msg, input, ctx string) {
+// complaint is one of pydantic's errors: its type, the place, the message, the value in words, and the already formatted
+// inside of its context, "" for none.
+type complaint struct{ kind, loc, msg, input, ctx string }
+
+// add records a complaint. The place of the first one is the answer's param.
+func (c *checker) add(x complaint) {
 	if len(c.lines) == 0 {
-		c.first = loc
+		c.first = x.loc
 	}
-	line := "{'type': " + pyjson.Repr(kind) + ", 'loc': " + pyjson.Repr(loc) + ", 'msg': " + pyjson.Repr(msg) +
-		", 'input': " + pyjson.Repr(input)
-	if ctx != "" {
-		line += ", 'ctx': {" + ctx + "}"
+	line := "{'type': " + pyjson.Repr(x.kind) + ", 'loc': " + pyjson.Repr(x.loc) + ", 'msg': " + pyjson.Repr(x.msg) +
+		", 'input': " + pyjson.Repr(x.input)
+	if x.ctx != "" {
+		line += ", 'ctx': {" + x.ctx + "}"
 	}
 	c.lines = append(c.lines, line+"}")
 }
@@ -79,8 +84,9 @@ func (c *checker) err() *Error {
 	return e
 }
 
+// missing complains of an absent field of in.
 func (c *checker) missing(loc string, in *pyjson.Value) {
-	c.add("missing", loc, "Field required", in.Describe(), "")
+	c.add(complaint{"missing", loc, "Field required", in.Describe(), ""})
 }
 
 // integer reads pydantic's lax int: floats without fraction, digits in a string and booleans will do.
@@ -99,20 +105,21 @@ func (c *checker) integer(v *pyjson.Value, loc string, def int64) int64 {
 		if v.Float == math.Trunc(v.Float) {
 			return int64(v.Float)
 		}
-		c.add("int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
-			v.Describe(), "")
+		c.add(complaint{"int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
+			v.Describe(), ""})
 	case pyjson.String:
 		if n, err := strconv.ParseInt(strings.TrimSpace(v.Str), 10, 64); err == nil {
 			return n
 		}
-		c.add("int_parsing", loc, "Input should be a valid integer, unable to parse string as an integer",
-			v.Describe(), "")
+		c.add(complaint{"int_parsing", loc, "Input should be a valid integer, unable to parse string as an integer",
+			v.Describe(), ""})
 	default:
-		c.add("int_type", loc, "Input should be a valid integer", v.Describe(), "")
+		c.add(complaint{"int_type", loc, "Input should be a valid integer", v.Describe(), ""})
 	}
 	return def
 }
 
+// float reads pydantic's lax float: integers and digits in a string will do.
 func (c *checker) float(v *pyjson.Value, loc string, def float64) float64 {
 	switch v.Kind {
 	case pyjson.Missing, pyjson.Null:
@@ -123,14 +130,15 @@ func (c *checker) float(v *pyjson.Value, loc string, def float64) float64 {
 		if f, err := strconv.ParseFloat(strings.TrimSpace(v.Str), 64); err == nil {
 			return f
 		}
-		c.add("float_parsing", loc, "Input should be a valid number, unable to parse string as a number",
-			v.Describe(), "")
+		c.add(complaint{"float_parsing", loc, "Input should be a valid number, unable to parse string as a number",
+			v.Describe(), ""})
 	default:
-		c.add("float_type", loc, "Input should be a valid number", v.Describe(), "")
+		c.add(complaint{"float_type", loc, "Input should be a valid number", v.Describe(), ""})
 	}
 	return def
 }
 
+// boolean reads pydantic's lax bool: 0, 1 and the usual words will do.
 func (c *checker) boolean(v *pyjson.Value, loc string, def bool) bool {
 	switch v.Kind {
 	case pyjson.Missing, pyjson.Null:
@@ -144,19 +152,20 @@ func (c *checker) boolean(v *pyjson.Value, loc string, def bool) bool {
 		case "0", "false", "f", "no", "n", "off":
 			return false
 		}
-		c.add("bool_parsing", loc, "Input should be a valid boolean, unable to interpret input", v.Describe(), "")
+		c.add(complaint{"bool_parsing", loc, "Input should be a valid boolean, unable to interpret input", v.Describe(), ""})
 	default:
-		c.add("bool_type", loc, "Input should be a valid boolean", v.Describe(), "")
+		c.add(complaint{"bool_type", loc, "Input should be a valid boolean", v.Describe(), ""})
 	}
 	return def
 }
 
+// text reads a string; null is "".
 func (c *checker) text(v *pyjson.Value, loc string) string {
 	if v.IsNull() {
 		return ""
 	}
 	if v.Kind != pyjson.String {
-		c.add("string_type", loc, "Input should be a valid string", v.Describe(), "")
+		c.add(complaint{"string_type", loc, "Input should be a valid string", v.Describe(), ""})
 	}
 	return v.Str
 }
@@ -166,7 +175,7 @@ func (c *checker) list(v *pyjson.Value, loc string) bool {
 	if v.IsNull() || v.Kind == pyjson.List {
 		return true
 	}
-	c.add("list_type", loc, "Input should be a valid list", v.Describe(), "")
+	c.add(complaint{"list_type", loc, "Input should be a valid list", v.Describe(), ""})
 	return false
 }
 

@@ -87,9 +87,10 @@ func (c *checker) prompts(v *pyjson.Value) []Prompt {
 	return nil
 }
 
+// tokenID checks one element of a list of ids.
 func (c *checker) tokenID(v *pyjson.Value, loc string) {
 	if n := c.integer(v, loc, 0); n < 0 {
-		c.add("greater_than_equal", loc, "Input should be greater than or equal to 0", v.Describe(), "'ge': 0")
+		c.add(complaint{"greater_than_equal", loc, "Input should be greater than or equal to 0", v.Describe(), "'ge': 0"})
 	}
 }
 
@@ -108,6 +109,7 @@ func tokenIDs(v *pyjson.Value) ([]uint32, bool) {
 	return ids, true
 }
 
+// promptList reads a list whose elements are all texts or all lists of ids.
 func promptList(v *pyjson.Value) ([]Prompt, bool) {
 	if v.Kind != pyjson.List {
 		return nil, false

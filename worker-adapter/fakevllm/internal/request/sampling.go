@@ -18,9 +18,9 @@ const maxLogprobs = 20
 
 // Sampling are the options that shape the output.
 type Sampling struct {
-	N              int
+	N              int // choices per prompt
 	MaxTokens      int // Unset if the client gave none
-	MinTokens      int
+	MinTokens      int // before which no stop applies
 	Temperature    float64
 	HasTemperature bool
 	Stop           []string
@@ -42,20 +42,20 @@ type Common struct {
 	Sampling            Sampling
 	Stream              bool
 	IncludeUsage        bool
-	ContinuousUsage     bool
-	StreamInterval      int
-	Echo                bool
-	ReturnTokenIDs      bool
-	ReturnTokensAsIDs   bool
-	CacheSalt           string
-	SessionID           string
-	RequestID           string
-	Priority            int
-	ReportFull          bool
-	TruncatePrompt      int // Unset for none
-	AddSpecial          bool
+	ContinuousUsage     bool   // only together with IncludeUsage
+	StreamInterval      int    // tokens per chunk, but for the first
+	Echo                bool   // the prompt stands before the answer
+	ReturnTokenIDs      bool   // of prompt and output
+	ReturnTokensAsIDs   bool   // logprobs name tokens "token_id:N"
+	CacheSalt           string // separates caches of equal prompts
+	SessionID           string // goes into the events of blocks
+	RequestID           string // part of the answer's id unless a header has one
+	Priority            int    // lower is sooner, under the priority policy
+	ReportFull          bool   // announce cached blocks again
+	TruncatePrompt      int    // tokens of the prompt's end that are kept; Unset for all
+	AddSpecial          bool   // begin-of-sequence token and the like
 	Limit               Constraint
-	HasPromptSurrogates bool
+	HasPromptSurrogates bool // the body holds text that no tokenizer takes
 }
 
 // common reads the shared fields. The names of a field's value and of its place in the message are the same.
@@ -108,6 +108,7 @@ func (c *checker) common(root *pyjson.Value, into *Common) {
 	into.ReportFull = root.Get("vllm_xargs").Get("kv_cache_report_mode").Str == "full"
 }
 
+// stops reads one stop string or a list of them.
 func (c *checker) stops(v *pyjson.Value, loc string) []string {
 	switch v.Kind {
 	case pyjson.Missing, pyjson.Null:
@@ -127,6 +128,7 @@ func (c *checker) stops(v *pyjson.Value, loc string) []string {
 	return nil
 }
 
+// streamOptions reads stream_options; continuous_usage_stats does nothing without include_usage.
 func (c *checker) streamOptions(v *pyjson.Value, into *Common) {
 	into.IncludeUsage = c.boolean(v.Get("include_usage"), "body.stream_options.include_usage", false)
 	into.ContinuousUsage = into.IncludeUsage &&

@@ -40,6 +40,7 @@ type Constraint struct {
 // Free tells that nothing is asked for.
 func (c *Constraint) Free() bool { return c.Choices == nil && c.Regex == "" && c.Schema == nil }
 
+// tools reads the functions of a chat request; other kinds of tools are refused.
 func (c *checker) tools(v *pyjson.Value) []Tool {
 	if !c.list(v, "body.tools") {
 		return nil
@@ -50,7 +51,7 @@ func (c *checker) tools(v *pyjson.Value) []Tool {
 		loc := "body.tools." + strconv.Itoa(i)
 		if kind := t.Get("type"); kind.Kind == pyjson.String && kind.Str != "function" {
 			const want = "'function'"
-			c.add("literal_error", loc+".type", "Input should be "+want, kind.Str, "'expected': "+pyjson.Repr(want))
+			c.add(complaint{"literal_error", loc + ".type", "Input should be " + want, kind.Str, "'expected': " + pyjson.Repr(want)})
 		}
 		f := t.Get("function")
 		if f.Kind != pyjson.Dict {
@@ -65,6 +66,7 @@ func (c *checker) tools(v *pyjson.Value) []Tool {
 	return out
 }
 
+// toolChoice reads tool_choice, whose absence means "auto" if there are tools.
 func toolChoice(root *pyjson.Value, tools []Tool) (Choice, *Error) {
 	v := root.Get("tool_choice")
 	const param = "tool_choice"
