@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type Command struct {
 	Trace    string        `help:"Trace in Mooncake's format, or the same as logged by a gateway." type:"path"`
 	Cells    bool          `help:"Run the cells of the published tables instead of one trace."`
+	Only     []string      `help:"Of the cells, run these alone; goals on others are then unknown measures."`
 	Goals    string        `help:"File of goals to check; runs the cells, and a lost goal is an error." type:"path"`
 	Corpus   string        `help:"Folder of the shared corpus." env:"KVMESH_CORPUS" default:"../shared/corpus" type:"path"`
 	Policies []string      `help:"Policies to compare; all when empty."`
@@ -111,7 +113,11 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 	case all && c.Trace != "":
 		return nil, errors.New("--trace and --cells or --goals exclude each other")
 	case all:
-		return simulate.Cells(c.Corpus, seed)
+		cells, err := simulate.Cells(c.Corpus, seed)
+		if err != nil {
+			return nil, err
+		}
+		return c.only(cells)
 	case c.Trace == "":
 		return nil, errors.New("nothing to simulate: give --trace, --cells or --goals")
 	}
@@ -124,6 +130,25 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 		Name: strings.TrimSuffix(w.Name, ".jsonl"), Note: "one trace", Speedup: c.Speedup, Spread: spread, KVTokens: c.KVTokens,
 		Workloads: []*simulate.Workload{w.Spread(spread, seed).Speedup(c.Speedup)},
 	}}, nil
+}
+
+// only keeps the named cells, all when none is named.
+func (c *Command) only(cells []simulate.Cell) ([]simulate.Cell, error) {
+	if len(c.Only) == 0 {
+		return cells, nil
+	}
+	var kept []simulate.Cell
+	var names []string
+	for _, cell := range cells {
+		names = append(names, cell.Name)
+		if slices.Contains(c.Only, cell.Name) {
+			kept = append(kept, cell)
+		}
+	}
+	if len(kept) < len(c.Only) {
+		return nil, fmt.Errorf("--only %s: the cells are %s", strings.Join(c.Only, ","), strings.Join(names, ","))
+	}
+	return kept, nil
 }
 
 // check judges the goals. The first error is the goals that were lost, the second that they could not be read.

@@ -37,15 +37,16 @@ func ReadTrace(name string, r io.Reader) (*Workload, error) {
 	w := &Workload{Name: name}
 	intern := make(map[string]uint32)
 	var arrivals []Arrival
+	var at []float64 // ms
 	for number := 1; scan.Scan(); number++ {
 		if len(scan.Bytes()) == 0 {
 			continue
 		}
-		a, err := w.parse(scan.Bytes(), intern)
+		a, ms, err := w.parse(scan.Bytes(), intern)
 		if err != nil {
 			return nil, fmt.Errorf("read trace %s line %d: %w", name, number, err)
 		}
-		arrivals = append(arrivals, a)
+		arrivals, at = append(arrivals, a), append(at, ms)
 	}
 	if err := scan.Err(); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
@@ -54,15 +55,19 @@ func ReadTrace(name string, r io.Reader) (*Workload, error) {
 		return nil, fmt.Errorf("read trace %s: no requests", name)
 	}
 	w.Distinct = len(intern)
+	start := slices.Min(at) // subtracted in ms: a wall-clock time has no room for microseconds once it is in nanoseconds
+	for i := range arrivals {
+		arrivals[i].At = time.Duration(math.Round((at[i] - start) * 1e6))
+	}
 	w.Stages = []Stage{{Arrivals: arrivals}}
-	start := slices.MinFunc(arrivals, func(a, b Arrival) int { return int(a.At - b.At) }).At
-	return w.mapTimes(func(at time.Duration) time.Duration { return at - start }), nil
+	return w.mapTimes(func(at time.Duration) time.Duration { return at }), nil
 }
 
-func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, error) {
+// parse returns the request and its time in ms.
+func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, float64, error) {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil {
-		return Arrival{}, err
+		return Arrival{}, 0, err
 	}
 	unit := l.BlockTokens
 	if unit == 0 {
@@ -77,15 +82,15 @@ func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, error) 
 	}
 	switch {
 	case at == nil:
-		return Arrival{}, errors.New("timestamp is missing")
+		return Arrival{}, 0, errors.New("timestamp is missing")
 	case math.IsNaN(*at) || *at < 0 || *at > 1e13:
-		return Arrival{}, fmt.Errorf("timestamp %g is out of range", *at)
+		return Arrival{}, 0, fmt.Errorf("timestamp %g is out of range", *at)
 	case l.Input < 1 || l.Input > maxTokens || l.Output < 0 || l.Output > maxTokens:
-		return Arrival{}, fmt.Errorf("lengths %d and %d are out of range", l.Input, l.Output)
+		return Arrival{}, 0, fmt.Errorf("lengths %d and %d are out of range", l.Input, l.Output)
 	case unit < 1 || unit > maxTokens:
-		return Arrival{}, fmt.Errorf("block_tokens %d is out of range", unit)
+		return Arrival{}, 0, fmt.Errorf("block_tokens %d is out of range", unit)
 	case unit != w.UnitTokens:
-		return Arrival{}, fmt.Errorf("block_tokens changes from %d to %d", w.UnitTokens, unit)
+		return Arrival{}, 0, fmt.Errorf("block_tokens changes from %d to %d", w.UnitTokens, unit)
 	}
 	full := min(len(l.IDs), l.Input/unit)
 	units := make([]uint32, full)
@@ -97,6 +102,5 @@ func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, error) 
 		}
 		units[i] = n
 	}
-	ns := time.Duration(math.Round(*at * 1e6))
-	return Arrival{At: ns, Prompt: l.Input, Output: max(1, l.Output), Units: units}, nil
+	return Arrival{Prompt: l.Input, Output: max(1, l.Output), Units: units}, *at, nil
 }

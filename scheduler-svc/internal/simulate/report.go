@@ -75,7 +75,11 @@ func (r *Report) summary(b *strings.Builder) {
 	for _, row := range r.Tables[0].Rows {
 		fmt.Fprintf(b, "  %-16s", row.Policy)
 		for _, t := range r.Tables {
-			fmt.Fprintf(b, " %8.3f", t.Row(row.Policy).TTFT.Mean)
+			if x := t.Row(row.Policy); x != nil {
+				fmt.Fprintf(b, " %8.3f", x.TTFT.Mean)
+				continue
+			}
+			b.WriteString("        -")
 		}
 		below, over := r.regret(row.Policy, false), r.regret(row.Policy, true)
 		fmt.Fprintf(b, " %9.3f %9.3f %9.3f %7.3f\n", below[0], below[1], over[0], over[1])

@@ -53,6 +53,16 @@ type run struct {
 
 // Run simulates to the end of the last request.
 func Run(cfg Config) (*Result, error) {
+	r, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.all()
+	return r.result(), nil
+}
+
+// prepare builds an idle pool and its router.
+func prepare(cfg Config) (*run, error) {
 	if cfg.KVTokens > 0 {
 		cfg.Profile.KVTokens = cfg.KVTokens
 	}
@@ -74,12 +84,15 @@ func Run(cfg Config) (*Result, error) {
 		}
 		r.workers = append(r.workers, w)
 	}
-	r.router = newRouter(&cfg, pol, r.workers)
-	for i := range cfg.Workload.Stages {
+	r.router = newRouter(&r.cfg, pol, r.workers)
+	return r, nil
+}
+
+func (r *run) all() {
+	for i := range r.cfg.Workload.Stages {
 		r.stageIndex = i
-		r.stage(&cfg.Workload.Stages[i])
+		r.stage(&r.cfg.Workload.Stages[i])
 	}
-	return r.result(), nil
 }
 
 // stage replays one stage and drains it.

@@ -166,10 +166,22 @@ func (l *Ledger) learn(now time.Duration, e *entry, s Settle) {
 // minDecodeTokens is the shortest answer whose mean step is worth learning from.
 const minDecodeTokens = 16
 
-// Report takes the worker's own figures: share of cache in use, requests waiting and running.
+// Report takes the worker's own figures: share of cache in use, requests waiting and running. While its cache is nearly
+// full, what waits may wait for room and not for prefill, so those requests will not teach.
 func (l *Ledger) Report(now time.Duration, kvUse float64, waiting, running int) {
 	l.reported, l.kvUse, l.waiting, l.running, l.hasReport = now, kvUse, waiting, running, true
+	if waiting == 0 || kvUse < tightUse {
+		return
+	}
+	l.skip()
+	for i := l.head; i < len(l.entries); i++ {
+		l.entries[i].blocked = true
+	}
 }
+
+// tightUse is the share of cache in use above which a waiting request may be waiting for room: the longest prompts are
+// larger than what is left.
+const tightUse = 0.9
 
 // Fill sets what the ledger knows of the view: coefficients, q with progress, n, k, the worker's report and the wait for
 // admission, for which the view's hit and capacity must be set before.

@@ -188,6 +188,30 @@ func TestWorkersCountCorrectsThePrediction(t *testing.T) {
 	require.Greater(t, teach(10_000), 1.5*teach(0))
 }
 
+func TestRequestsThatWaitedForRoomDoNotTeachPrefill(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name    string
+		kvUse   float64
+		waiting int
+		want    int
+	}{
+		{"full cache, waiting", 0.97, 2, 0},
+		{"full cache, nobody waits", 0.97, 0, 1},
+		{"room left", 0.5, 2, 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			l := New(learn.Prior())
+			ticket := l.Dispatch(0, Entry{PromptTokens: 20_000, UncachedTokens: 20_000})
+			l.Report(time.Second, row.kvUse, row.waiting, 9)
+			l.First(2*time.Second, ticket)
+			l.End(4*time.Second, ticket, Settle{CachedTokens: 0, OutputTokens: 100, Complete: true})
+			require.Equal(t, row.want, l.Model().Quality().PrefillSamples)
+		})
+	}
+}
+
 func TestReportIsShown(t *testing.T) {
 	t.Parallel()
 	l := New(learn.Prior())
