@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
@@ -169,4 +172,45 @@ func TestPutCardRefusesNames(t *testing.T) {
 		err := b.PutCard(t.Context(), card(id))
 		require.Equal(t, faultv1.Reason_REASON_INVALID_REQUEST, fault.ReasonOf(err), id)
 	}
+}
+
+// registry opens the bucket beside the bus, as another program would.
+func registry(t *testing.T, srv *embed.Server) jetstream.KeyValue {
+	t.Helper()
+	nc, err := nats.Connect("", nats.InProcessServer(srv.InProcess()))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	kv, err := js.KeyValue(t.Context(), bus.CardBucket)
+	require.NoError(t, err)
+	return kv
+}
+
+func marshal(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	raw, err := proto.Marshal(m)
+	require.NoError(t, err)
+	return raw
+}
+
+// TestDeletedRegistryIsRebuilt: somebody deletes the bucket under a living connection; refreshes make it again and
+// watchers find it.
+func TestDeletedRegistryIsRebuilt(t *testing.T) {
+	t.Parallel()
+	srv := kittest.NATS(t)
+	cfg := bus.Config{CardTTL: 500 * time.Millisecond}
+	adapter, scheduler := kittest.BusWith(t, srv, cfg), kittest.BusWith(t, srv, cfg)
+	keep(t, adapter, "w1")
+	updates := watch(t, scheduler)
+	until(t, updates, isCard("w1"))
+	nc, err := nats.Connect("", nats.InProcessServer(srv.InProcess()))
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteKeyValue(t.Context(), bus.CardBucket))
+	keep(t, adapter, "w2")
+	until(t, updates, isCard("w2"))
+	until(t, updates, isCard("w1"))
 }

@@ -102,38 +102,41 @@ func (l *loader) overlaySets(root *yaml.Node, t target, sets []string) {
 			l.faults.Add("", "--set %s: write --set section.key=value", path)
 			continue
 		}
-		keys := strings.Split(path, ".")
-		if f, ok := l.lookUp(t, keys); ok {
+		if f, keys, ok := l.lookUp(t, strings.Split(path, ".")); ok {
 			l.put(root, keys, parseValue(value, f))
 		}
 	}
 }
 
-// lookUp finds the field at keys; a key inside a mapping of any names has none of its own.
-func (l *loader) lookUp(t target, keys []string) (field, bool) {
+// lookUp finds the field at keys and returns the keys as the tree has them: below a mapping of plain values all that is
+// left is one name, so that names may have dots ("alias.gpt-4.1").
+func (l *loader) lookUp(t target, keys []string) (field, []string, bool) {
 	var f field
-	for i, key := range keys {
+	for i := 0; i < len(keys); i++ {
 		var known bool
-		if f, known = t.find(key); !known {
-			if i == 0 && l.ignore[key] {
-				return f, false
+		if f, known = t.find(keys[i]); !known {
+			if i > 0 || !l.ignore[keys[i]] {
+				l.unknown(strings.Join(keys[:i+1], "."), &yaml.Node{Value: keys[i]}, t)
 			}
-			l.unknown(strings.Join(keys[:i+1], "."), &yaml.Node{Value: key}, t)
-			return f, false
+			return f, nil, false
 		}
-		if f.value.Kind() == reflect.Map {
-			return elementField(f, reflect.New(f.value.Type().Elem()).Elem()), true
+		last := len(keys) - 1
+		if f.value.Kind() == reflect.Map && i < last {
+			f = elementField(f, reflect.New(f.value.Type().Elem()).Elem())
+			i++
+			if !f.inner {
+				return f, append(keys[:i:i], strings.Join(keys[i:], ".")), true
+			}
 		}
-		if !f.inner && i < len(keys)-1 {
-			l.faults.Add(strings.Join(keys, "."), "%s has no keys of its own", key)
-			return f, false
+		if i < last && !f.inner {
+			l.faults.Add(strings.Join(keys, "."), "%s has no keys of its own", keys[i])
+			return f, nil, false
 		}
-		t = target{}
 		if f.inner {
 			t = fieldsOf(f.value)
 		}
 	}
-	return f, true
+	return f, keys, true
 }
 
 // parseValue reads an override. For text it is taken as it stands ("1e5", "no" and "{x" stay text); else it is YAML.
