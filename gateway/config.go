@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/admit"
+	"github.com/kvmesh/kvmesh/services/kit/rpc"
 )
 
 // Config is the section "gateway" of a deployment's file. Durations are written "500ms", "30s".
@@ -68,12 +69,22 @@ type Config struct {
 
 	// Worker is the HTTP client for workers.
 	Worker WorkerConfig `yaml:"worker"`
+	// Services says where the other services are; the all-in-one process knows it without.
+	Services ServiceAddresses `yaml:"services"`
 	// DrainGrace is how long new requests are still served after the gateway has said that it is not ready.
 	DrainGrace time.Duration `yaml:"drain_grace"`
 	// DrainTimeout bounds the wait for running requests at the end.
 	DrainTimeout time.Duration `yaml:"drain_timeout"`
 	// Quiet writes no line per request.
 	Quiet bool `yaml:"quiet"`
+}
+
+// ServiceAddresses are gRPC addresses (mem://, unix://, tcp://) of the services behind the gateway.
+type ServiceAddresses struct {
+	Template  string           `yaml:"template"`
+	Tokenizer string           `yaml:"tokenizer"`
+	Scheduler string           `yaml:"scheduler"`
+	Client    rpc.ClientConfig `yaml:"client"`
 }
 
 // Key is a caller's key.
@@ -109,6 +120,10 @@ func (c *Config) SetDefaults() {
 	fill(&c.Worker.IdleTimeout, 4*time.Second)
 	fill(&c.Worker.MaxIdle, 1024)
 	fill(&c.DrainTimeout, 30*time.Second)
+	fill(&c.Services.Template, "tcp://127.0.0.1:8181")
+	fill(&c.Services.Tokenizer, "tcp://127.0.0.1:8281")
+	fill(&c.Services.Scheduler, "tcp://127.0.0.1:8381")
+	c.Services.Client.SetDefaults()
 }
 
 // fill sets a default where the file says nothing.

@@ -22,8 +22,11 @@ func (r *Reader) Skip() (Value, error) {
 	default:
 		err = ErrSyntax
 	}
+	if err != nil {
+		return Value{}, err
+	}
 	v.End = r.pos
-	return v, err
+	return v, nil
 }
 
 // skipNested walks an object or array with a stack of closing bytes.

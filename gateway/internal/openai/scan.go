@@ -217,12 +217,15 @@ func (s *scanner) kvTransfer() error {
 	found := false
 	q.KVTransfer, err = s.r.Object(func(name jsontext.Name) error {
 		v, err := s.r.Skip()
-		if name.Is("prompt_token_ids") {
-			found = true
+		switch {
+		case err != nil:
 			return err
+		case name.Is("prompt_token_ids"):
+			found = true
+		default:
+			kept = append(kept, q.Doc[name.Start:v.End])
 		}
-		kept = append(kept, q.Doc[name.Start:v.End])
-		return err
+		return nil
 	})
 	if err == nil && found {
 		text := []byte{'{'}

@@ -1,0 +1,281 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const depth = 1000
+
+func scan(t *testing.T, shape Shape, doc string) *Request {
+	t.Helper()
+	q, err := Scan(shape, []byte(doc), depth)
+	require.NoError(t, err)
+	return q
+}
+
+func TestScanChat(t *testing.T) {
+	t.Parallel()
+	doc := `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant"}],"stream":true,"n":3,` +
+		`"max_tokens":7,"priority":-2,"cache_salt":"s\u00e9","session_id":"x","tools":[1],"tool_choice":"auto",` +
+		`"chat_template_kwargs":{"k":1.0},"documents":[],"chat_template":"t","add_generation_prompt":false,` +
+		`"continue_final_message":true,"reasoning_effort":"low","stream_options":{"include_usage":true}}`
+	q := scan(t, ShapeChat, doc)
+	require.Equal(t, "m", q.Model)
+	require.True(t, q.Stream)
+	require.Equal(t, 3, q.N)
+	require.Equal(t, 7, q.MaxTokens)
+	require.EqualValues(t, -2, q.Priority)
+	require.Equal(t, "sé", q.CacheSalt)
+	require.Equal(t, "x", q.Session)
+	require.True(t, q.IncludeUsage)
+	require.False(t, q.CanAskUsage(), "the client's own stream_options are not touched")
+	require.Len(t, q.Conversation, 2)
+	tpl := q.Template
+	require.Equal(t, `{"k":1.0}`, string(q.Text(tpl.Kwargs)))
+	require.Equal(t, "t", *tpl.ChatTemplate)
+	require.Equal(t, "low", *tpl.ReasoningEffort)
+	require.False(t, *tpl.AddGenerationPrompt)
+	require.True(t, *tpl.ContinueFinalMessage)
+	require.Equal(t, doc, string(jsontext.Join(q.Body(Forward{Item: -1}))), "nothing to change: the bytes are the client's")
+}
+
+func TestScanLastMemberWins(t *testing.T) {
+	t.Parallel()
+	q := scan(t, ShapeChat, `{"messages":[{"a":1},{"b":1}],"model":"a","model":"b","stream":true,"stream":null,"messages":[{"c":1}]}`)
+	require.Equal(t, "b", q.Model)
+	require.False(t, q.Stream)
+	require.Len(t, q.Conversation, 1)
+	require.Equal(t, `[{"c":1}]`, string(q.Text(q.Template.Messages)))
+}
+
+func TestScanNullsCountAsAbsent(t *testing.T) {
+	t.Parallel()
+	q := scan(t, ShapeChat, `{"model":null,"messages":[{}],"stream":null,"n":null,"max_tokens":null,"stream_options":null,`+
+		`"tools":null,"chat_template":null,"add_generation_prompt":null,"cache_salt":null,"kv_transfer_params":null}`)
+	require.Empty(t, q.Model)
+	require.Equal(t, 1, q.N)
+	require.Nil(t, q.Text(q.Template.Tools))
+	require.Nil(t, q.Template.ChatTemplate)
+	require.Nil(t, q.Template.AddGenerationPrompt)
+}
+
+func TestScanRefuses(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name  string
+		shape Shape
+		doc   string
+		param string
+	}{
+		{"array", ShapeChat, `[]`, "body"},
+		{"number", ShapeChat, `1`, "body"},
+		{"empty", ShapeChat, ``, "body"},
+		{"blanks", ShapeChat, " \n", "body"},
+		{"broken", ShapeChat, `{"model":`, ""},
+		{"trailing", ShapeChat, `{"messages":[{}]} x`, ""},
+		{"model number", ShapeChat, `{"model":1,"messages":[{}]}`, "model"},
+		{"stream text", ShapeChat, `{"messages":[{}],"stream":"yes"}`, "stream"},
+		{"messages missing", ShapeChat, `{"model":"m"}`, "messages"},
+		{"messages null", ShapeChat, `{"messages":null}`, "messages"},
+		{"messages text", ShapeChat, `{"messages":"x"}`, "messages"},
+		{"messages empty", ShapeChat, `{"messages":[]}`, "messages"},
+		{"message text", ShapeChat, `{"messages":["x"]}`, "messages"},
+		{"second messages empty", ShapeChat, `{"messages":[{}],"messages":[]}`, "messages"},
+		{"batch of messages", ShapeChatBatch, `{"messages":[{}]}`, "messages"},
+		{"batch empty", ShapeChatBatch, `{"messages":[]}`, "messages"},
+		{"prompt object", ShapeCompletion, `{"prompt":{}}`, "prompt"},
+		{"prompt number", ShapeCompletion, `{"prompt":1}`, "prompt"},
+		{"prompt empty list", ShapeCompletion, `{"prompt":[]}`, "prompt"},
+		{"prompt mixed", ShapeCompletion, `{"prompt":["a",1]}`, "prompt"},
+		{"prompt of nulls", ShapeCompletion, `{"prompt":[null]}`, "prompt"},
+		{"ids mixed with text", ShapeCompletion, `{"prompt":[[1,"a"]]}`, "prompt"},
+		{"too deep", ShapeOther, `{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `}`, ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Scan(row.shape, []byte(row.doc), depth)
+			var f *fault.Error
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, faultv1.Reason_REASON_INVALID_REQUEST, f.Reason)
+			require.Equal(t, row.param, f.Param)
+		})
+	}
+}
+
+func TestScanPromptForms(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, prompt string
+		prompts      int
+		many, ids    bool
+	}{
+		{"text", `"a"`, 1, false, false},
+		{"null", `null`, 1, false, false},
+		{"ids", `[1,2]`, 1, false, true},
+		{"texts", `["a","b","c"]`, 3, true, false},
+		{"one text in a list", `["a"]`, 1, true, false},
+		{"lists of ids", `[[1],[2,3]]`, 2, true, true},
+		{"an empty list of ids", `[[],[1]]`, 2, true, true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			q := scan(t, ShapeCompletion, `{"prompt":`+row.prompt+`,"add_special_tokens":false}`)
+			require.Equal(t, row.prompts, q.Prompts())
+			require.Equal(t, row.many, q.Prompt.Many)
+			require.Equal(t, row.ids, q.Prompt.IDs)
+			require.False(t, q.Prompt.AddSpecialTokens)
+		})
+	}
+	require.True(t, scan(t, ShapeCompletion, `{"prompt":"a"}`).Prompt.AddSpecialTokens, "vLLM's default")
+}
+
+func TestTokenIDs(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		doc  string
+		want []uint32
+		ok   bool
+	}{
+		{"[1, 22 ,\n333]", []uint32{1, 22, 333}, true}, {"[4294967295]", []uint32{4294967295}, true}, {"[]", []uint32{}, true},
+		{"[4294967296]", nil, false}, {"[-1]", nil, false}, {"[1.0]", nil, false}, {"[1e3]", nil, false},
+	}
+	for _, row := range rows {
+		ids, ok := TokenIDs([]byte(row.doc), jsontext.Value{Kind: jsontext.Array, End: len(row.doc)})
+		require.Equal(t, row.ok, ok, row.doc)
+		require.Equal(t, row.want, ids, row.doc)
+	}
+}
+
+func TestBody(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name  string
+		shape Shape
+		doc   string
+		f     Forward
+		want  string
+	}{
+		{"alias", ShapeOther, `{"a":1.0,"model":"x","b":2}`, Forward{Model: "real/\"name", Item: -1}, `{"a":1.0,"model":"real/\"name","b":2}`},
+		{"model inserted", ShapeOther, `{"a":1}`, Forward{Model: "m", Item: -1}, `{"a":1,"model":"m"}`},
+		{"model inserted into an empty object", ShapeOther, `{}`, Forward{Model: "m", Item: -1}, `{"model":"m"}`},
+		{"usage asked", ShapeCompletion, `{"prompt":"a","stream":true}`, Forward{AskUsage: true, Item: -1}, `{"prompt":"a","stream":true,"stream_options":{"include_usage":true}}`},
+		{"usage not asked of a plain request", ShapeCompletion, `{"prompt":"a"}`, Forward{AskUsage: true, Item: -1}, `{"prompt":"a"}`},
+		{"null stream_options are the client's", ShapeCompletion, `{"prompt":"a","stream":true,"stream_options":null}`, Forward{AskUsage: true, Item: -1}, `{"prompt":"a","stream":true,"stream_options":null}`},
+		{"token ids", ShapeChat, `{"messages":[{}]}`, Forward{TokenIDs: []uint32{1, 23}, Item: -1}, `{"messages":[{}],"kv_transfer_params":{"prompt_token_ids":[1,23]}}`},
+		{"token ids beside the client's own params", ShapeChat, `{"messages":[{}],"kv_transfer_params":{"a":1}}`, Forward{TokenIDs: []uint32{1}, Item: -1}, `{"messages":[{}],"kv_transfer_params":{"a":1}}`},
+		{"client's ids removed", ShapeOther, `{"kv_transfer_params":{"prompt_token_ids":[1],"b":1.0, "prompt_token_ids":2}}`, Forward{Item: -1}, `{"kv_transfer_params":{"b":1.0}}`},
+		{"object arguments", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":{"a":"\n\"","b":[1.0]}}}]}]}`, Forward{Item: -1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"a\":\"\\n\\\"\",\"b\":[1.0]}"}}]}]}`},
+		{"other arguments stay", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`, Forward{Item: -1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`},
+		{"second of a list", ShapeCompletion, `{"x":1,"prompt":["a", "b" ,"c"],"y":2}`, Forward{Item: 1}, `{"x":1,"prompt":"b","y":2}`},
+		{"ids of a list", ShapeCompletion, `{"prompt":[[1,2],[3]],"model":"m"}`, Forward{Item: 0, Model: "n"}, `{"prompt":[1,2],"model":"n"}`},
+		{"conversation of a batch", ShapeChatBatch, `{"messages":[[{"tool_calls":[{"function":{"arguments":{}}}]}],[{"tool_calls":[{"function":{"arguments":{"k":1}}}]}]]}`, Forward{Item: 1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"k\":1}"}}]}]}`},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			q := scan(t, row.shape, row.doc)
+			got := string(jsontext.Join(q.Body(row.f)))
+			require.Equal(t, row.want, got)
+			require.True(t, json.Valid([]byte(got)))
+			require.Equal(t, row.want, string(jsontext.Join(q.Body(row.f))), "a second attempt gets the same body")
+			require.Equal(t, row.doc, string(q.Doc), "the client's bytes are not written to")
+		})
+	}
+}
+
+func TestSingle(t *testing.T) {
+	t.Parallel()
+	q := scan(t, ShapeCompletion, `{"prompt":["a","b\n"],"cache_salt":"s"}`)
+	require.Equal(t, "b\n", string(q.Single(1).PromptText()))
+	require.Equal(t, "s", q.Single(1).CacheSalt)
+	require.Equal(t, 1, q.Single(1).Prompts())
+	b := scan(t, ShapeChatBatch, `{"messages":[[{"a":1},{"b":2}],[{"c":3}],[]]}`)
+	for i, want := range [][]string{{`{"a":1}`, `{"b":2}`}, {`{"c":3}`}, nil} {
+		one := b.Single(i)
+		require.Equal(t, ShapeChat, one.Shape)
+		var got []string
+		for _, v := range one.Conversation {
+			got = append(got, string(one.Text(v)))
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestScanOtherShapes(t *testing.T) {
+	t.Parallel()
+	q := scan(t, ShapeMessages, `{"system":"s","messages":[{"role":"user"},{"role":"assistant"}],"tools":[{"n":1}],"max_tokens":3}`)
+	require.Len(t, q.Conversation, 4)
+	q = scan(t, ShapeResponses, `{"instructions":"i","input":"text","previous_response_id":"resp_1","max_output_tokens":9}`)
+	require.Len(t, q.Conversation, 2)
+	require.Equal(t, "resp_1", q.PreviousResponse)
+	require.Equal(t, 9, q.MaxTokens)
+}
+
+func FuzzScanForwardsTheClientsBytes(f *testing.F) {
+	for _, s := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"x","tool_calls":[{"function":{"arguments":{"a":1}}}]}],"stream":true}`,
+		`{"prompt":["a",[1]]}`, `{"prompt":[[1],[2]],"n":2}`, `{"kv_transfer_params":{"prompt_token_ids":[1],"a":{}}}`, `{"messages":[[{}],[{}]]}`,
+	} {
+		for shape := ShapeOther; shape <= ShapeResponses; shape++ {
+			f.Add(uint8(shape), []byte(s))
+		}
+	}
+	f.Fuzz(func(t *testing.T, shape uint8, doc []byte) {
+		if len(doc) > 1<<14 {
+			return
+		}
+		before := string(doc)
+		q, err := Scan(Shape(shape%6), doc, depth)
+		if err != nil {
+			var fe *fault.Error
+			require.True(t, errors.As(err, &fe))
+			return
+		}
+		require.True(t, json.Valid(doc))
+		for item := -1; item < min(3, q.Prompts()); item++ {
+			if item >= 0 && !q.Prompt.Many && q.Shape != ShapeChatBatch {
+				break
+			}
+			body := jsontext.Join(q.Body(Forward{Item: item, Model: "m", AskUsage: true, TokenIDs: []uint32{1}}))
+			require.True(t, json.Valid(body), "%q -> %q", doc, body)
+			var top map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal(body, &top))
+			require.Equal(t, `"m"`, string(top["model"]))
+		}
+		require.Equal(t, before, string(doc))
+	})
+}
+
+func BenchmarkScan(b *testing.B) {
+	for _, size := range []int{1 << 10, 32 << 10} {
+		doc := []byte(`{"model":"m","stream":true,"messages":[{"role":"system","content":"You are brief."},{"role":"user","content":"` +
+			strings.Repeat("The quick brown fox. ", size/21) + `"}]}`)
+		b.Run(map[int]string{1 << 10: "1KB", 32 << 10: "32KB"}[size], func(b *testing.B) {
+			b.SetBytes(int64(len(doc)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Scan(ShapeChat, doc, depth); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

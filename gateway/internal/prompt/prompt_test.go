@@ -1,0 +1,277 @@
+package prompt
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/fleet"
+	"github.com/kvmesh/kvmesh/gateway/internal/openai"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// services stands for template and tokenizer; a delay or an error makes either fail.
+type services struct {
+	renderDelay, encodeDelay time.Duration
+	renderErr, encodeErr     error
+	media                    []string
+	rendered                 *templatev1.RenderRequest
+	encoded                  *tokenizerv1.EncodeRequest
+	calls                    atomic.Int32
+}
+
+type renderer struct {
+	templatev1.TemplateServiceClient
+	*services
+}
+
+type encoder struct {
+	tokenizerv1.TokenizerServiceClient
+	*services
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fault.From(ctx.Err())
+	}
+}
+
+func (s renderer) Render(ctx context.Context, q *templatev1.RenderRequest, _ ...grpc.CallOption) (*templatev1.RenderResponse, error) {
+	s.calls.Add(1)
+	s.rendered = q
+	if err := pause(ctx, s.renderDelay); err != nil {
+		return nil, err
+	}
+	return &templatev1.RenderResponse{Text: []byte("rendered"), MediaKeys: s.media}, s.renderErr
+}
+
+func (s encoder) Encode(ctx context.Context, q *tokenizerv1.EncodeRequest, _ ...grpc.CallOption) (*tokenizerv1.EncodeResponse, error) {
+	s.calls.Add(1)
+	s.encoded = q
+	if err := pause(ctx, s.encodeDelay); err != nil {
+		return nil, err
+	}
+	return &tokenizerv1.EncodeResponse{TokenCount: 40, UnitHashes: []uint64{1, 2}, UnitTokens: 16, TokenIds: []uint32{7}}, s.encodeErr
+}
+
+func (s *services) preparer(skipped func(string)) *Preparer {
+	if skipped == nil {
+		skipped = func(string) {}
+	}
+	return New(Config{Budget: 100 * time.Millisecond, WantIDs: true}, renderer{services: s}, encoder{services: s}, skipped)
+}
+
+func scan(t *testing.T, shape openai.Shape, doc string) *openai.Request {
+	t.Helper()
+	q, err := openai.Scan(shape, []byte(doc), 100)
+	require.NoError(t, err)
+	return q
+}
+
+const exact, guessed = schedulerv1.Certainty_CERTAINTY_EXACT, schedulerv1.Certainty_CERTAINTY_FALLBACK
+
+func TestChatIsRenderedAndEncoded(t *testing.T) {
+	t.Parallel()
+	s := &services{}
+	q := scan(t, openai.ShapeChat, `{"messages":[{"role":"user"}],"tools":[1.0],"cache_salt":"s","add_generation_prompt":false}`)
+	p, err := s.preparer(nil).Prepare(context.Background(), q, fleet.Model{ID: "l", Base: "b", LoRA: "l"})
+	require.NoError(t, err)
+	require.Equal(t, &Prompt{Hashes: []uint64{1, 2}, UnitTokens: 16, Tokens: 40, Certainty: exact, IDs: []uint32{7}}, p)
+	require.Equal(t, "b", s.rendered.GetModel())
+	require.Equal(t, `[1.0]`, string(s.rendered.GetToolsJson()))
+	require.Nil(t, s.rendered.GetDocumentsJson(), "absent stays absent")
+	require.False(t, *s.rendered.AddGenerationPrompt)
+	require.Equal(t, "rendered", string(s.encoded.GetText()))
+	require.False(t, s.encoded.GetAddSpecialTokens(), "a rendered chat has its own special tokens")
+	require.Equal(t, "l", s.encoded.GetSalting().GetLoraName())
+	require.Equal(t, "s", s.encoded.GetSalting().GetCacheSalt())
+	require.True(t, s.encoded.GetWantTokenIds())
+}
+
+func TestCompletionText(t *testing.T) {
+	t.Parallel()
+	s := &services{}
+	_, err := s.preparer(nil).Prepare(context.Background(), scan(t, openai.ShapeCompletion, `{"prompt":"a\nb"}`), fleet.Model{Base: "b"})
+	require.NoError(t, err)
+	require.Equal(t, "a\nb", string(s.encoded.GetText()))
+	require.True(t, s.encoded.GetAddSpecialTokens(), "vLLM's default for text")
+	require.Nil(t, s.rendered)
+}
+
+func TestCompletionIDsAreHashedHere(t *testing.T) {
+	t.Parallel()
+	s := &services{}
+	ids := make([]string, 40)
+	want := make([]uint32, 40)
+	for i := range ids {
+		ids[i], want[i] = fmt.Sprint(i), uint32(i)
+	}
+	q := scan(t, openai.ShapeCompletion, `{"prompt":[`+strings.Join(ids, ",")+`],"cache_salt":"s"}`)
+	p, err := s.preparer(nil).Prepare(context.Background(), q, fleet.Model{Base: "b", LoRA: "l"})
+	require.NoError(t, err)
+	root := kvblock.Namespace{Model: "b", LoRA: "l"}.Root()
+	require.Equal(t, kvblock.AppendUnits(nil, root, want, "s"), p.Hashes)
+	require.EqualValues(t, 40, p.Tokens)
+	require.Equal(t, exact, p.Certainty)
+	require.Zero(t, s.calls.Load())
+}
+
+func TestWhatCannotBePreparedFallsBack(t *testing.T) {
+	t.Parallel()
+	refused := fault.New(faultv1.Reason_REASON_TEMPLATE_FAILED, "no")
+	rows := []struct {
+		name  string
+		s     *services
+		shape openai.Shape
+		doc   string
+		want  string
+	}{
+		{"template fails", &services{renderErr: refused}, openai.ShapeChat, `{"messages":[{}]}`, ReasonTemplate},
+		{"tokenizer fails", &services{encodeErr: refused}, openai.ShapeChat, `{"messages":[{}]}`, ReasonTokenizer},
+		{"images", &services{media: []string{"k"}}, openai.ShapeChat, `{"messages":[{}]}`, ReasonMedia},
+		{"ids out of range", &services{}, openai.ShapeCompletion, `{"prompt":[-1]}`, ReasonTokenizer},
+		{"null prompt", &services{}, openai.ShapeCompletion, `{"prompt":null}`, ReasonOperation},
+		{"responses", &services{}, openai.ShapeResponses, `{"input":"x"}`, ReasonOperation},
+		{"embeddings", &services{}, openai.ShapeOther, `{"input":"x"}`, ReasonOperation},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			var skipped []string
+			p, err := row.s.preparer(func(r string) { skipped = append(skipped, r) }).Prepare(context.Background(), scan(t, row.shape, row.doc), fleet.Model{Base: "b"})
+			require.NoError(t, err)
+			require.Equal(t, guessed, p.Certainty)
+			require.Equal(t, row.want, p.Reason)
+			require.Positive(t, p.Tokens)
+			if row.want == ReasonOperation {
+				require.Empty(t, skipped, "nothing was skipped that could have been done")
+			} else {
+				require.Equal(t, []string{row.want}, skipped)
+			}
+		})
+	}
+}
+
+// TestSlownessCostsTheBudgetOnlyAtFirst: after a few late answers the service is left alone for a while.
+func TestSlownessCostsTheBudgetOnlyAtFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &services{encodeDelay: time.Minute}
+		p := s.preparer(nil)
+		q := scan(t, openai.ShapeChat, `{"messages":[{}]}`)
+		for i := range 10 {
+			start := time.Now()
+			out, err := p.Prepare(context.Background(), q, fleet.Model{Base: "b"})
+			require.NoError(t, err)
+			require.Equal(t, ReasonSlow, out.Reason)
+			took := time.Since(start)
+			if i < restAfter {
+				require.Equal(t, 100*time.Millisecond, took)
+			} else {
+				require.Zero(t, took)
+			}
+		}
+		s.encodeDelay = 0
+		out, err := p.Prepare(context.Background(), q, fleet.Model{Base: "other"})
+		require.NoError(t, err)
+		require.Equal(t, exact, out.Certainty, "other models are not concerned")
+		time.Sleep(restFor)
+		out, err = p.Prepare(context.Background(), q, fleet.Model{Base: "b"})
+		require.NoError(t, err)
+		require.Equal(t, exact, out.Certainty)
+		require.Empty(t, p.resting.models)
+	})
+}
+
+func TestTheClientLeavingIsNoSlowness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &services{renderDelay: time.Minute}
+		p := s.preparer(nil)
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { time.Sleep(time.Millisecond); cancel() }()
+		_, err := p.Prepare(ctx, scan(t, openai.ShapeChat, `{"messages":[{}]}`), fleet.Model{Base: "b"})
+		require.Equal(t, faultv1.Reason_REASON_CANCELLED, fault.ReasonOf(err))
+		require.Empty(t, p.resting.models)
+	})
+}
+
+// chat is a conversation of turns; each turn's text is its own.
+func chat(turns int, salt, tools string) string {
+	var msgs []string
+	for i := range turns {
+		msgs = append(msgs, fmt.Sprintf(`{"role":"user","content":"%s"}`, strings.Repeat(fmt.Sprintf("turn %d ", i), 40)))
+	}
+	return `{"messages":[` + strings.Join(msgs, ",") + `]` + salt + tools + `}`
+}
+
+// TestFallbackChainsShareTheirPrefix: the next turn of a conversation begins with the hashes of the one before; other
+// tools, salts and adapters do not.
+func TestFallbackChainsShareTheirPrefix(t *testing.T) {
+	t.Parallel()
+	hashes := func(doc string, m fleet.Model) []uint64 {
+		return fallback(scan(t, openai.ShapeChat, doc), m, ReasonTemplate).Hashes
+	}
+	b := fleet.Model{Base: "b"}
+	two, three := hashes(chat(2, "", ""), b), hashes(chat(3, "", ""), b)
+	require.Greater(t, len(three), len(two))
+	require.Equal(t, two[:len(two)-1], three[:len(two)-1])
+	for name, other := range map[string][]uint64{
+		"salt":  hashes(chat(2, `,"cache_salt":"s"`, ""), b),
+		"tools": hashes(chat(2, "", `,"tools":[{"a":1}]`), b),
+		"lora":  hashes(chat(2, "", ""), fleet.Model{Base: "b", LoRA: "l"}),
+		"model": hashes(chat(2, "", ""), fleet.Model{Base: "c"}),
+	} {
+		require.NotEqual(t, two[0], other[0], name)
+	}
+}
+
+func TestFallbackIsBounded(t *testing.T) {
+	t.Parallel()
+	doc := `{"messages":[{"content":"` + strings.Repeat("x", 3<<20) + `"}]}`
+	p := fallback(scan(t, openai.ShapeChat, doc), fleet.Model{Base: "b"}, ReasonTemplate)
+	require.Len(t, p.Hashes, maxFallbackUnits)
+	require.Greater(t, p.Tokens, uint32(700_000), "the length counts whole")
+}
+
+// TestByteChainDoesNotCareHowItIsFed compares pieces with the whole.
+func TestByteChainDoesNotCareHowItIsFed(t *testing.T) {
+	t.Parallel()
+	text := []byte(strings.Repeat("0123456789", 100))
+	feed := func(step int) []uint64 {
+		c := byteChain{root: 5, prev: 5}
+		for at := 0; at < len(text); at += step {
+			c.write(text[at:min(at+step, len(text))])
+		}
+		return c.hashes
+	}
+	want := feed(len(text))
+	require.Len(t, want, len(text)/unitBytes)
+	for _, step := range []int{1, 3, 63, 64, 65, 200} {
+		require.Equal(t, want, feed(step))
+	}
+}
