@@ -146,25 +146,13 @@ func asciiDigits(s string) string {
 		if r < 0x80 || !unicode.Is(unicode.Nd, r) {
 			return r
 		}
-		// Decimal digits stand in runs of ten that start at a zero.
-		d := rune(0)
-		for d < 9 && unicode.Is(unicode.Nd, r-d-1) && (r-d)%10 != zeroOf(r) {
-			d++
+		// Decimal digits stand in runs of ten or a multiple, from a zero on.
+		start := r
+		for unicode.Is(unicode.Nd, start-1) {
+			start--
 		}
-		return '0' + d
+		return '0' + (r-start)%10
 	}, s)
-}
-
-// zeroOf gives the last decimal of the code point of r's zero, as runs of
-// digits start at 0 or 6 of a row of sixteen.
-func zeroOf(r rune) rune {
-	if r >= 0x1d7ce && r <= 0x1d7ff { // mathematical digits: five runs in a row
-		return (0x1d7ce + (r-0x1d7ce)/10*10) % 10
-	}
-	if r&15 >= 6 {
-		return (r&^15 + 6) % 10
-	}
-	return (r &^ 15) % 10
 }
 
 // ParseFloat is Python's float(text); ok is false for what Python refuses.
