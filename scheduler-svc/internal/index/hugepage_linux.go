@@ -6,21 +6,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePageBytes is the size of a transparent huge page on amd64 and of the usual one on arm64.
-const hugePageBytes = 2 << 20
+const (
+	// hugePageBytes is the size of a transparent huge page on amd64 and of the usual one on arm64.
+	hugePageBytes = 2 << 20
+	// adviseFrom is the size from which a table is worth the system call: 128 KiB, 32 small pages.
+	adviseFrom = 128 << 10
+)
 
-// adviseHuge asks for huge pages under a large table: a walk touches a random page per unit, and with small pages most of
-// these touches also miss the TLB. A refusal costs speed only.
+// adviseHuge asks for huge pages under a table: a walk touches a random page per unit, and with small pages most of these
+// touches also miss the TLB. The advice covers the huge pages that the table lies in; these are within one arena of Go's
+// heap, whose arenas are aligned to 64 MiB, so neighbours on them share the advice and nothing else. A refusal costs
+// speed only.
 func adviseHuge(slots []slot) {
-	if len(slots)*slotBytes < 2*hugePageBytes {
+	size := uintptr(len(slots) * slotBytes)
+	if size < adviseFrom {
 		return
 	}
-	start := uintptr(unsafe.Pointer(unsafe.SliceData(slots)))
-	skip := (hugePageBytes - start%hugePageBytes) % hugePageBytes
-	whole := (uintptr(len(slots)*slotBytes) - skip) / hugePageBytes * hugePageBytes
-	if whole == 0 {
-		return
-	}
-	first := (*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(slots)), skip))
+	table := unsafe.Pointer(unsafe.SliceData(slots))
+	before := uintptr(table) % hugePageBytes
+	whole := (before + size + hugePageBytes - 1) / hugePageBytes * hugePageBytes
+	first := (*byte)(unsafe.Add(table, -int(before)))
 	_ = unix.Madvise(unsafe.Slice(first, whole), unix.MADV_HUGEPAGE)
 }

@@ -1,0 +1,238 @@
+package ledger
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
+
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/learn"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy/load"
+)
+
+var start = time.Unix(9000, 0)
+
+// booked is a target that counts, on the real book.
+type booked struct {
+	book   *load.Ledger
+	owners map[uint64]bool
+	first  int
+	units  int
+}
+
+func newBooked() *booked { return &booked{book: load.New(learn.Prior()), owners: map[uint64]bool{}} }
+
+func (b *booked) Reserve(now time.Time, owner uint64, x Booking) load.Ticket {
+	b.owners[owner] = true
+	b.units += len(x.Units)
+	return b.book.Dispatch(now.Sub(start), load.Entry{
+		PromptTokens: x.PromptTokens, UncachedTokens: x.UncachedTokens, OutputTokens: x.OutputTokens,
+	})
+}
+
+func (b *booked) First(now time.Time, t load.Ticket) {
+	b.first++
+	b.book.First(now.Sub(start), t)
+}
+
+func (b *booked) End(now time.Time, owner uint64, t load.Ticket, s load.Settle) {
+	delete(b.owners, owner)
+	b.book.End(now.Sub(start), t, s)
+}
+
+// scheduler is a ledger with targets of its own, as a process has.
+type scheduler struct {
+	*Ledger[string]
+	targets map[string]*booked
+}
+
+func newScheduler(name string, base uint64) *scheduler {
+	s := &scheduler{targets: map[string]*booked{"a": newBooked(), "b": newBooked()}}
+	s.Ledger = New[string](Config{MaxAge: time.Hour, PeerExpiry: 10 * time.Second}, name, base,
+		func(worker string, _ uint32) Target {
+			if t := s.targets[worker]; t != nil {
+				return t
+			}
+			return nil
+		})
+	return s
+}
+
+func (s *scheduler) reserve(worker string, value string) uint64 {
+	return s.Reserve(start, s.targets[worker], Booking{
+		Worker: worker, PromptTokens: 100, UncachedTokens: 60, OutputTokens: 10, Units: []uint64{1, 2, 3},
+	}, value)
+}
+
+func (s *scheduler) inflight() map[string]int {
+	out := map[string]int{}
+	for name, t := range s.targets {
+		out[name] = t.book.Inflight()
+	}
+	return out
+}
+
+// tell hands everything that waits to the other scheduler and returns whether all messages joined.
+func (s *scheduler) tell(other *scheduler, now time.Time) bool {
+	joined := true
+	for d := s.Take(); d != nil; d = s.Take() {
+		joined = other.Peer(now, d) && joined
+	}
+	return joined
+}
+
+func done() load.Settle { return load.Settle{CachedTokens: load.Unknown} }
+
+func TestAReservationEndsOnce(t *testing.T) {
+	t.Parallel()
+	s := newScheduler("s", 1<<32)
+	id := s.reserve("a", "mine")
+	require.Equal(t, uint64(1<<32+1), id)
+	require.Equal(t, map[string]int{"a": 1, "b": 0}, s.inflight())
+	v, ok := s.First(start, id)
+	require.True(t, ok)
+	require.Equal(t, "mine", v)
+	_, ok = s.First(start, id)
+	require.False(t, ok, "a second first token")
+	v, ok = s.Settle(start, id, done())
+	require.True(t, ok)
+	require.Equal(t, "mine", v)
+	_, ok = s.Settle(start, id, done())
+	require.False(t, ok)
+	_, ok = s.First(start, id)
+	require.False(t, ok)
+	require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
+	require.Equal(t, 1, s.targets["a"].first)
+	require.Empty(t, s.targets["a"].owners)
+	require.Zero(t, s.Open())
+}
+
+func TestUnsettledReservationsExpire(t *testing.T) {
+	t.Parallel()
+	s := newScheduler("s", 0)
+	s.reserve("a", "old")
+	require.Empty(t, s.Expire(start.Add(time.Hour)))
+	require.Equal(t, []string{"old"}, s.Expire(start.Add(time.Hour+1)))
+	require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
+}
+
+func TestPeersSeeEachOthersLoad(t *testing.T) {
+	t.Parallel()
+	one, two := newScheduler("one", 1<<32), newScheduler("two", 2<<32)
+	x, y := one.reserve("a", ""), one.reserve("b", "")
+	require.NotEmpty(t, one.Dirty())
+	require.True(t, one.tell(two, start))
+	require.Equal(t, map[string]int{"a": 1, "b": 1}, two.inflight())
+	require.Equal(t, 3, two.targets["a"].units, "peers expect the units too")
+	one.First(start, x)
+	one.Settle(start, y, done())
+	require.True(t, one.tell(two, start))
+	require.Equal(t, map[string]int{"a": 1, "b": 0}, two.inflight())
+	require.Equal(t, 1, two.targets["a"].first)
+	require.True(t, one.Peer(start, one.Bye()), "its own messages come back and mean nothing")
+	require.Equal(t, map[string]int{"a": 1, "b": 0}, one.inflight())
+	peers, theirs := two.Peers()
+	require.Equal(t, 1, peers)
+	require.Equal(t, 1, theirs)
+}
+
+func TestTheShareOfASilentPeerExpires(t *testing.T) {
+	t.Parallel()
+	one, two := newScheduler("one", 0), newScheduler("two", 0)
+	one.reserve("a", "")
+	one.tell(two, start)
+	two.Expire(start.Add(10 * time.Second))
+	require.Equal(t, 1, two.inflight()["a"])
+	two.Peer(start.Add(10*time.Second), one.Full()) // a sign of life
+	two.Expire(start.Add(20 * time.Second))
+	require.Equal(t, 1, two.inflight()["a"])
+	two.Expire(start.Add(21 * time.Second))
+	require.Zero(t, two.inflight()["a"])
+}
+
+func TestByeEndsAShareAtOnce(t *testing.T) {
+	t.Parallel()
+	one, two := newScheduler("one", 0), newScheduler("two", 0)
+	one.reserve("a", "")
+	one.tell(two, start)
+	two.Peer(start, one.Bye())
+	require.Zero(t, two.inflight()["a"])
+	two.Peer(start, newScheduler("stranger", 0).Bye())
+}
+
+func TestUnknownTargetsOfPeersAreIgnored(t *testing.T) {
+	t.Parallel()
+	s := newScheduler("s", 0)
+	s.Peer(start, &eventv1.InflightDelta{SchedulerId: "p", Seq: 1, Changes: []*eventv1.InflightChange{
+		{Reservation: 1, Phase: eventv1.InflightPhase_INFLIGHT_PHASE_RESERVED, WorkerId: "nobody"},
+		{Reservation: 1, Phase: eventv1.InflightPhase_INFLIGHT_PHASE_SETTLED},
+		{Reservation: 2, Phase: eventv1.InflightPhase_INFLIGHT_PHASE_DECODING},
+	}})
+	require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
+}
+
+// TestLostMessagesAreMendedByTheNextFullState runs two schedulers over a bus that loses, repeats and swaps messages: after
+// one full state that arrives, both see the same load.
+func TestLostMessagesAreMendedByTheNextFullState(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		one, two := newScheduler("one", 0), newScheduler("two", 0)
+		var open []uint64
+		lost := false
+		for range 60 {
+			switch n := len(open); {
+			case n == 0 || r.IntN(2) == 0:
+				open = append(open, one.reserve([]string{"a", "b"}[r.IntN(2)], ""))
+			case r.IntN(3) == 0:
+				one.First(start, open[r.IntN(n)])
+			default:
+				i := r.IntN(n)
+				one.Settle(start, open[i], done())
+				open = append(open[:i], open[i+1:]...)
+			}
+			if r.IntN(3) > 0 {
+				continue
+			}
+			d := one.Take()
+			if d == nil {
+				continue
+			}
+			if r.IntN(4) == 0 {
+				lost = true
+				continue
+			}
+			joined := two.Peer(start, d)
+			require.Equal(t, !lost, joined, "seed %d: a gap is seen, and only a gap", seed)
+			lost = false
+			if r.IntN(4) == 0 {
+				two.Peer(start, d)
+			}
+		}
+		require.True(t, two.Peer(start, one.Full()))
+		require.Equal(t, one.inflight(), two.inflight(), "seed %d", seed)
+		for _, id := range open {
+			one.Settle(start, id, done())
+		}
+		one.tell(two, start)
+		require.Equal(t, map[string]int{"a": 0, "b": 0}, two.inflight(), "seed %d", seed)
+	}
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newScheduler("s", 0)
+	for range maxBatch + 5 {
+		s.reserve("a", "")
+	}
+	require.Len(t, s.Take().GetChanges(), maxBatch)
+	require.Len(t, s.Take().GetChanges(), 5)
+	require.Nil(t, s.Take())
+	long := Booking{Worker: "a", Units: make([]uint64, MaxSharedUnits+1)}
+	s.Reserve(start, s.targets["a"], long, "")
+	require.Len(t, s.Take().GetChanges()[0].GetUnits(), MaxSharedUnits)
+	require.Nil(t, s.Full().GetChanges()[0].GetUnits())
+}
