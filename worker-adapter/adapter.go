@@ -26,8 +26,8 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
 )
 
-// Bus is the part of kit/bus that an adapter uses: the registry, where a card that is not refreshed ends with its lease,
-// and subjects, on which Publish neither blocks nor changes the order of calls.
+// Bus is the part of kit/bus that an adapter uses: the registry, where a card that is not refreshed ends with its
+// lease, and subjects, on which Publish neither blocks nor changes the order of calls.
 type Bus interface {
 	PutCard(ctx context.Context, card *workerv1.WorkerCard) error
 	DeleteCard(ctx context.Context, workerID string) error

@@ -35,9 +35,10 @@ func start(t *testing.T, cfg fakevllm.Config) string {
 
 // worst is the worst finding, by level and subject.
 func worst(found []doctor.Finding) doctor.Finding {
+	rank := map[doctor.Level]int{doctor.OK: 1, doctor.Warn: 2, doctor.Fail: 3}
 	var w doctor.Finding
 	for _, f := range found {
-		if w.Level == "" || f.Level == doctor.Fail && w.Level != doctor.Fail || f.Level == doctor.Warn && w.Level == doctor.OK {
+		if rank[f.Level] > rank[w.Level] {
 			w = f
 		}
 	}
@@ -61,11 +62,26 @@ func TestExamine(t *testing.T) {
 	}{
 		{name: "well", cfg: fakevllm.Config{KVEvents: events}, level: doctor.OK},
 		{name: "two ranks", cfg: fakevllm.Config{KVEvents: events, DataParallelSize: 2}, level: doctor.OK},
-		{name: "events off", cfg: fakevllm.Config{KVEvents: off}, level: doctor.Fail, text: "off", change: "--kv-events-config"},
-		{name: "no replay", cfg: fakevllm.Config{KVEvents: noReplay}, level: doctor.Warn, text: "no replay", change: "replay_endpoint"},
-		{name: "connects", cfg: fakevllm.Config{KVEvents: wrong}, level: doctor.Fail, text: "instead of binding", change: "tcp://*:5557"},
-		{name: "odd block size", cfg: fakevllm.Config{KVEvents: events, BlockSize: 24}, level: doctor.Warn, text: "24", change: "--block-size"},
-		{name: "no key", cfg: fakevllm.Config{KVEvents: events, APIKeys: []string{"k"}}, level: doctor.Fail, text: "401", change: "--api-key"},
+		{
+			name: "events off", cfg: fakevllm.Config{KVEvents: off},
+			level: doctor.Fail, text: "off", change: "--kv-events-config",
+		},
+		{
+			name: "no replay", cfg: fakevllm.Config{KVEvents: noReplay},
+			level: doctor.Warn, text: "no replay", change: "replay_endpoint",
+		},
+		{
+			name: "connects", cfg: fakevllm.Config{KVEvents: wrong},
+			level: doctor.Fail, text: "instead of binding", change: "tcp://*:5557",
+		},
+		{
+			name: "odd block size", cfg: fakevllm.Config{KVEvents: events, BlockSize: 24},
+			level: doctor.Warn, text: "24", change: "--block-size",
+		},
+		{
+			name: "no key", cfg: fakevllm.Config{KVEvents: events, APIKeys: []string{"k"}},
+			level: doctor.Fail, text: "401", change: "--api-key",
+		},
 		{name: "key", cfg: fakevllm.Config{KVEvents: events, APIKeys: []string{"k"}}, key: "k", level: doctor.OK},
 	}
 	for _, row := range rows {

@@ -48,7 +48,12 @@ type Config struct {
 	// PendingBytes bounds the live batches kept back during a replay. Beyond it they are dropped and fetched by
 	// another replay.
 	PendingBytes int
+	// IdleCheck is how long nothing is heard before the replay socket is asked whether the last batch was lost.
+	IdleCheck time.Duration
 }
+
+// defaultIdleCheck is how long a lost last batch stays unseen. The answer is one batch, known already.
+const defaultIdleCheck = 10 * time.Second
 
 // DefaultPendingBytes holds the steps of several seconds of a busy worker.
 const DefaultPendingBytes = 64 << 20
@@ -78,6 +83,10 @@ type Feed struct {
 	held    int
 	mend    chan mended
 	tries   int
+	// dropped is true when live batches were dropped during the present replay.
+	dropped bool
+	// idle is true when nothing was heard since the last tick.
+	idle bool
 }
 
 // Metrics counts what happens to batches; any field may be nil.
@@ -121,6 +130,9 @@ func New(cfg Config, sink Sink, log *slog.Logger, metric Metrics) *Feed {
 	if cfg.PendingBytes == 0 {
 		cfg.PendingBytes = DefaultPendingBytes
 	}
+	if cfg.IdleCheck == 0 {
+		cfg.IdleCheck = defaultIdleCheck
+	}
 	return &Feed{cfg: cfg, sink: sink, log: log, metric: metric, last: noSeq, live: noSeq}
 }
 
@@ -136,11 +148,16 @@ func (f *Feed) Run(ctx context.Context) error {
 			<-f.mend
 		}
 	}()
+	tick := time.NewTicker(f.cfg.IdleCheck)
+	defer tick.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return err
+		case <-tick.C:
+			f.checkIdle(ctx)
 		case m := <-in:
+			f.idle = false
 			f.take(ctx, m)
 		case r := <-f.mend:
 			f.mend = nil
@@ -181,6 +198,7 @@ func (f *Feed) take(ctx context.Context, m message) {
 	if f.held > f.cfg.PendingBytes {
 		f.log.Warn("live batches outgrew their bound during a replay", "bytes", f.held)
 		f.dropPending()
+		f.dropped = true
 	}
 }
 

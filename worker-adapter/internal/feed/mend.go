@@ -21,6 +21,8 @@ const (
 // mended is a replay's result.
 type mended struct {
 	start int64
+	// quiet is true for a check of an idle publisher: its failure says nothing.
+	quiet bool
 	got   []message
 	err   error
 }
@@ -28,15 +30,29 @@ type mended struct {
 // startMend fetches what was published from a number on, in a goroutine that ends with ctx or its own time limit. The
 // feed keeps live messages back until the result comes.
 func (f *Feed) startMend(ctx context.Context, start int64) {
-	f.mend = make(chan mended, 1)
 	f.state.Mending = true
 	f.changed()
+	f.fetch(ctx, mended{start: start})
+}
+
+// checkIdle asks an idle publisher for the batch applied last and what follows: the last batch of a burst can be lost,
+// and nothing would show it before the next one.
+func (f *Feed) checkIdle(ctx context.Context) {
+	due := f.idle
+	f.idle = true
+	if due && f.state.Connected && f.mend == nil && f.cfg.Replay != "" {
+		f.fetch(ctx, mended{start: max(f.last, 0), quiet: true})
+	}
+}
+
+// fetch runs a replay in a goroutine of its own.
+func (f *Feed) fetch(ctx context.Context, r mended) {
+	f.mend = make(chan mended, 1)
 	wait := time.Duration(0)
 	if f.tries > 0 {
 		wait = mendPause
 	}
 	go func(out chan<- mended) {
-		r := mended{start: start}
 		if wait > 0 {
 			t := time.NewTimer(wait)
 			defer t.Stop()
@@ -46,7 +62,7 @@ func (f *Feed) startMend(ctx context.Context, start int64) {
 			}
 		}
 		held := 0
-		r.err = zmq.Replay(ctx, f.cfg.Replay, uint64(start), func(u zmq.Update) error {
+		r.err = zmq.Replay(ctx, f.cfg.Replay, uint64(r.start), func(u zmq.Update) error {
 			if held += len(u.Payload); held > mendBytes {
 				return fmt.Errorf("replay of more than %d bytes: %w", mendBytes, errStop)
 			}
@@ -61,6 +77,10 @@ func (f *Feed) startMend(ctx context.Context, start int64) {
 // finishMend applies a replay and then what was kept back.
 func (f *Feed) finishMend(ctx context.Context, r mended) {
 	if ctx.Err() != nil {
+		return
+	}
+	if r.quiet && r.err != nil {
+		f.release(ctx)
 		return
 	}
 	got, next := f.judge(r)
@@ -144,6 +164,11 @@ func (f *Feed) giveUp(r mended) {
 // begins with the batch applied last.
 func (f *Feed) release(ctx context.Context) {
 	f.state.Mending = false
+	if f.dropped {
+		f.dropped = false
+		f.startMend(ctx, f.last+1)
+		return
+	}
 	kept := f.pending
 	f.pending, f.held = nil, 0
 	for i := len(kept) - 1; i >= 0; i-- {

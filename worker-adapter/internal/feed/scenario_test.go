@@ -3,6 +3,7 @@ package feed_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -135,6 +136,16 @@ func TestScenarios(t *testing.T) {
 			b.WaitSubscriber()
 			b.publish(7, 7)
 			b.expect(1, 7, 0)
+		}},
+		{name: "the last batch is lost, then silence", change: func(c *feed.Config) {
+			c.IdleCheck = 20 * time.Millisecond
+		}, play: func(b *bundle) {
+			b.publish(1, 3)
+			b.expect(1, 3, 0)
+			b.Lose(batch(b.t, 4))
+			b.expect(1, 4, 0)
+			b.publish(5, 5)
+			b.expect(1, 5, 0)
 		}},
 		{name: "undecodable batch", play: func(b *bundle) {
 			b.publish(1, 2)

@@ -27,6 +27,9 @@ type chatCase struct {
 const weather = `[{"type":"function","function":{"name":"get_weather","description":"Weather of a city.",` +
 	`"parameters":{"type":"object","properties":{"city":{"type":"string","description":"Name"}},"required":["city"]}}}]`
 
+// scripts is text, as JSON source, on which tokenizers and templates part.
+const scripts = `naïve Ωμέγα 你好 नमस्ते 👩‍💻  \n\ttab \"quoted\" <b>&amp;</b>`
+
 // chatCases are the requests, in the order in which they are sent. The first is long enough to fill blocks of 128
 // tokens, so that sending it again is a cache hit.
 func chatCases() []chatCase {
@@ -38,7 +41,7 @@ func chatCases() []chatCase {
 			`,{"role":"assistant","content":"One."},` + user("Two?") + "]"},
 		{feature: featureParts, messages: `[{"role":"user","content":[{"type":"text","text":"First."},` +
 			`{"type":"text","text":"Second."}]}]`},
-		{feature: featureScripts, messages: "[" + user(`naïve Ωμέγα 你好 नमस्ते 👩‍💻  \n\ttab \"quoted\" <b>&amp;</b>`) + "]"},
+		{feature: featureScripts, messages: "[" + user(scripts) + "]"},
 		{feature: featureTools, messages: "[" + user("Weather in Oslo?") + "]", tools: weather},
 		{feature: featureToolHistory, messages: "[" + user("Weather in Oslo?") +
 			`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function",` +

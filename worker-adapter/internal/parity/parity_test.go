@@ -148,7 +148,10 @@ func TestProbe(t *testing.T) {
 		{name: "equal", version: "0.32.0", chat: proven, completions: proven, ids: true, cached: true},
 		{name: "equal, too old for ids", version: "0.26.1", chat: proven, completions: proven, cached: true},
 		{name: "no version", version: "main", chat: proven, completions: proven, cached: true},
-		{name: "takes no ids", worker: worker{ignoresIDs: true}, version: "0.32.0", chat: proven, completions: proven, cached: true},
+		{
+			name: "takes no ids", worker: worker{ignoresIDs: true}, version: "0.32.0", chat: proven, completions: proven,
+			cached: true,
+		},
 		{
 			name: "another template", worker: worker{suffix: "!"}, version: "0.32.0", chat: differs, completions: proven,
 			detail: "rendered text differs at byte", cached: true,

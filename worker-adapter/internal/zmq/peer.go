@@ -8,7 +8,7 @@ type Peer struct {
 	m Message
 }
 
-// Accept performs the handshake as a socket of this type ("PUB", "ROUTER") on a connection that was accepted or dialled.
+// Accept performs the handshake as a socket of this type ("PUB", "ROUTER") on an open connection.
 func Accept(nc net.Conn, socketType string) (*Peer, error) {
 	c, err := open(nc, socketType)
 	if err != nil {
