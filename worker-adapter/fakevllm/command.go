@@ -2,19 +2,15 @@ package fakevllm
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Command runs one simulated worker from the command line. Flags that are set win over the configuration file. It
 // mounts into a kong grammar; the context of its Run must end when the process is to stop.
 type Command struct {
-	Config       string   `help:"YAML file with the worker's configuration." type:"path"`
+	Config       string   `help:"YAML file with the worker's configuration, alone or as the section fakevllm of a deployment." type:"path"`
 	Listen       string   `help:"HTTP address, for example 127.0.0.1:8000."`
 	Model        string   `help:"Served model name."`
 	BlockSize    int      `help:"Tokens in a KV cache block."`
@@ -38,7 +34,13 @@ func (c *Command) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := New(cfg, Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	deps := Deps{Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	closeConns, err := cfg.connect(&deps)
+	if err != nil {
+		return err
+	}
+	defer closeConns()
+	s, err := New(cfg, deps)
 	if err != nil {
 		return err
 	}
@@ -51,18 +53,9 @@ func (c *Command) Run(ctx context.Context) error {
 
 // load reads the file, if one is named, and puts the flags over it. Unknown keys are errors.
 func (c *Command) load() (Config, error) {
-	var cfg Config
-	if c.Config != "" {
-		f, err := os.Open(c.Config)
-		if err != nil {
-			return cfg, fmt.Errorf("open configuration: %w", err)
-		}
-		defer func() { _ = f.Close() }()
-		d := yaml.NewDecoder(f)
-		d.KnownFields(true)
-		if err := d.Decode(&cfg); err != nil && !errors.Is(err, io.EOF) {
-			return cfg, fmt.Errorf("read configuration %q: %w", c.Config, err)
-		}
+	cfg, err := readConfig(c.Config)
+	if err != nil {
+		return cfg, err
 	}
 	over(&cfg.Listen, c.Listen)
 	over(&cfg.Model, c.Model)

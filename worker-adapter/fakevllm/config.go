@@ -105,6 +105,15 @@ type Config struct {
 	MaxBodyBytes  int64 `yaml:"max_body_bytes"`
 
 	Faults Faults `yaml:"faults"`
+
+	// Services are the mesh's own tokenizer and templates; without them the worker uses plain ones of its own.
+	Services Services `yaml:"services"`
+}
+
+// Services are gRPC addresses of template-svc and tokenizer-svc; both or neither.
+type Services struct {
+	Template  string `yaml:"template"`
+	Tokenizer string `yaml:"tokenizer"`
 }
 
 // SetDefaults fills what is zero.

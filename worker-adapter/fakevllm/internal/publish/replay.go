@@ -13,14 +13,14 @@ var endMarker = bytes.Repeat([]byte{0xff}, 8)
 // other number of frames vLLM stays silent. The number is read as a big-endian integer of any length.
 func (p *Publisher) serveReplay(ctx context.Context, conn *peer) {
 	for ctx.Err() == nil {
-		msg, err := conn.zmtp.RecvMsg()
+		frames, err := conn.receive()
 		if err != nil {
 			return
 		}
-		if len(msg.Frames) != 2 {
+		if len(frames) != 2 {
 			continue
 		}
-		if p.reply(conn, msg.Frames[0], bigEndian(msg.Frames[1])) != nil {
+		if p.reply(conn, frames[0], bigEndian(frames[1])) != nil {
 			return
 		}
 	}

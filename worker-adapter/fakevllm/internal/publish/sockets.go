@@ -11,6 +11,29 @@ import (
 	"github.com/go-zeromq/zmq4/security/null"
 )
 
+// peer is one ZMTP connection after its handshake. Messages are sent on wire and received through the ZMTP layer, which
+// also answers heartbeats.
+type peer struct {
+	*wire
+	zmtp *zmq4.Conn
+}
+
+// receive returns the frames of the peer's next message; commands, such as heartbeats, are passed over.
+func (p *peer) receive() ([][]byte, error) {
+	for {
+		msg, err := p.zmtp.RecvMsg()
+		if err != nil {
+			return nil, err
+		}
+		if msg.Type != zmq4.CmdMsg {
+			return msg.Frames, nil
+		}
+	}
+}
+
+// close ends the connection; both of its goroutines then return.
+func (p *peer) close() { _ = p.wire.Close() }
+
 // handshakeTimeout bounds a peer that connects and says nothing.
 const handshakeTimeout = 5 * time.Second
 
@@ -97,15 +120,15 @@ func (h *hub) handle(c net.Conn, server bool) {
 		h.mu.Unlock()
 		_ = c.Close()
 	}()
-	raw := &bufferedConn{Conn: c}
+	raw := &wire{Conn: c}
 	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
 	z, err := zmq4.Open(raw, null.Security(), h.kind, nil, server, func(*zmq4.Conn) {})
 	if err != nil {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	raw.hold()
-	h.serve(h.ctx, &peer{raw: raw, zmtp: z})
+	raw.frames()
+	h.serve(h.ctx, &peer{wire: raw, zmtp: z})
 }
 
 // stop closes everything and returns when no goroutine of the hub is left.

@@ -86,11 +86,11 @@ func (p *Publisher) serveSubscriber(ctx context.Context, conn *peer) {
 	go func() {
 		defer close(gone)
 		for {
-			msg, err := conn.zmtp.RecvMsg()
+			frames, err := conn.receive()
 			if err != nil {
 				return
 			}
-			for _, f := range msg.Frames {
+			for _, f := range frames {
 				s.command(f)
 			}
 		}
