@@ -12,79 +12,50 @@ import (
 
 // Config is the section "gateway" of a deployment's file. Durations are written "500ms", "30s".
 type Config struct {
-	// Address is where REST is served.
-	Address string `yaml:"address"`
-	// TLSCert and TLSKey are PEM files; both or neither.
-	TLSCert string `yaml:"tls_cert"`
-	TLSKey  string `yaml:"tls_key"`
+	Address string `yaml:"address" doc:"where REST is served"`
+	TLSCert string `yaml:"tls_cert" doc:"certificate of the REST server, a PEM file; together with tls_key"`
+	TLSKey  string `yaml:"tls_key" doc:"its private key, a PEM file"`
 
-	// MaxBodyBytes bounds a request body; larger ones are answered with 413.
-	MaxBodyBytes int64 `yaml:"max_body_bytes"`
-	// MaxDepth bounds the nesting of request bodies.
-	MaxDepth int `yaml:"max_depth"`
-	// MaxChoices bounds prompts times n of one request; 0 does not.
-	MaxChoices int `yaml:"max_choices"`
-	// MaxEventBytes bounds one event of a worker's stream.
-	MaxEventBytes int `yaml:"max_event_bytes"`
-	// PlainBufferBytes is how much of a plain answer is held back so that another worker can be tried when it breaks off.
-	PlainBufferBytes int `yaml:"plain_buffer_bytes"`
+	MaxBodyBytes     int64 `yaml:"max_body_bytes" doc:"bounds a request body; larger ones are answered with 413"`
+	MaxDepth         int   `yaml:"max_depth" doc:"bounds the nesting of request bodies"`
+	MaxChoices       int   `yaml:"max_choices" doc:"bounds prompts times n of one request; 0 does not"`
+	MaxEventBytes    int   `yaml:"max_event_bytes" doc:"bounds one event of a worker's stream"`
+	PlainBufferBytes int   `yaml:"plain_buffer_bytes" doc:"part of a plain answer that is held back for a second try"`
 
-	// RequestTimeout bounds every request; 0 does not. A client's x-request-timeout can only shorten it.
-	RequestTimeout time.Duration `yaml:"request_timeout"`
-	// StreamIdleTimeout bounds the silence inside a stream; 0 does not.
-	StreamIdleTimeout time.Duration `yaml:"stream_idle_timeout"`
-	// KeepaliveInterval is the silence after which a stream gets a comment line; 0 sends none.
-	KeepaliveInterval time.Duration `yaml:"keepalive_interval"`
-	// PromptBudget is the longest time rendering and tokenising may add to a request; then it is routed by its bytes.
-	PromptBudget time.Duration `yaml:"prompt_budget"`
-	// Attempts is how many workers one prompt may be sent to.
-	Attempts int `yaml:"attempts"`
-	// FanoutConcurrency is how many prompts of one request run at once.
-	FanoutConcurrency int `yaml:"fanout_concurrency"`
-	// SendTokenIDs sends token ids along where a parity probe has proven the worker's way to take them.
-	SendTokenIDs bool `yaml:"send_token_ids"`
+	RequestTimeout    time.Duration `yaml:"request_timeout" doc:"bounds every request; 0 does not"`
+	StreamIdleTimeout time.Duration `yaml:"stream_idle_timeout" doc:"bounds the silence inside a stream; 0 does not"`
+	KeepaliveInterval time.Duration `yaml:"keepalive_interval" doc:"silence after which a stream gets a comment; 0 sends none"`
+	PromptBudget      time.Duration `yaml:"prompt_budget" doc:"longest time that rendering and tokenising may add"`
+	Attempts          int           `yaml:"attempts" doc:"how many workers one prompt may be sent to"`
+	FanoutConcurrency int           `yaml:"fanout_concurrency" doc:"how many prompts of one request run at once"`
+	SendTokenIDs      bool          `yaml:"send_token_ids" doc:"sends token ids where a parity probe allows"`
 
-	// Keys are the callers' keys. Without any, everybody is let in and the client's Authorization reaches the workers.
-	Keys []Key `yaml:"keys"`
-	// WorkerKey is the workers' own key.
-	WorkerKey string `yaml:"worker_key"`
-	// CORSOrigins is what browser pages may call from; "*" is everywhere and the default, "none" is nowhere.
-	CORSOrigins []string `yaml:"cors_origins"`
+	Keys        []Key    `yaml:"keys" doc:"callers' keys; without any, everybody is let in"`
+	WorkerKey   string   `yaml:"worker_key" doc:"the workers' own key" redact:"true"`
+	CORSOrigins []string `yaml:"cors_origins" doc:"pages that browsers may call from; 'none' forbids all"`
 
-	// Aliases maps names that clients use to models' ids.
-	Aliases map[string]string `yaml:"aliases"`
-	// DefaultModel serves requests that name no model, or one that nobody knows.
-	DefaultModel string `yaml:"default_model"`
-	// FleetRefresh is how often the list of models is read from the scheduler.
-	FleetRefresh time.Duration `yaml:"fleet_refresh"`
+	Aliases      map[string]string `yaml:"aliases" doc:"maps names that clients use to models' ids"`
+	DefaultModel string            `yaml:"default_model" doc:"serves requests without a model or with an unknown one"`
+	FleetRefresh time.Duration     `yaml:"fleet_refresh" doc:"how often the list of models is read from the scheduler"`
 
-	// MaxInflight bounds running requests; 0 does not.
-	MaxInflight int `yaml:"max_inflight"`
-	// MaxInflightPerWorker bounds a model's running requests to this many per ready worker; 0 does not.
-	MaxInflightPerWorker int `yaml:"max_inflight_per_worker"`
-	// QueueLimit bounds waiting requests; a negative one lets nobody wait.
-	QueueLimit int `yaml:"queue_limit"`
-	// QueueTimeout bounds the wait; a negative one does not.
-	QueueTimeout time.Duration `yaml:"queue_timeout"`
+	MaxInflight          int           `yaml:"max_inflight" doc:"bounds running requests; 0 does not"`
+	MaxInflightPerWorker int           `yaml:"max_inflight_per_worker" doc:"running requests per ready worker; 0 is no bound"`
+	QueueLimit           int           `yaml:"queue_limit" doc:"bounds waiting requests; a negative one lets nobody wait"`
+	QueueTimeout         time.Duration `yaml:"queue_timeout" doc:"bounds the wait; a negative one does not"`
 
-	// Worker is the HTTP client for workers.
-	Worker WorkerConfig `yaml:"worker"`
-	// Services says where the other services are; the all-in-one process knows it without.
-	Services ServiceAddresses `yaml:"services"`
-	// DrainGrace is how long new requests are still served after the gateway has said that it is not ready.
-	DrainGrace time.Duration `yaml:"drain_grace"`
-	// DrainTimeout bounds the wait for running requests at the end.
-	DrainTimeout time.Duration `yaml:"drain_timeout"`
-	// Quiet writes no line per request.
-	Quiet bool `yaml:"quiet"`
+	Worker       WorkerConfig     `yaml:"worker" doc:"the HTTP client for workers"`
+	Services     ServiceAddresses `yaml:"services" doc:"where the other services are"`
+	DrainGrace   time.Duration    `yaml:"drain_grace" doc:"time for new requests after unready"`
+	DrainTimeout time.Duration    `yaml:"drain_timeout" doc:"bounds the wait for running requests at the end"`
+	Quiet        bool             `yaml:"quiet" doc:"writes no line per request"`
 }
 
 // ServiceAddresses are gRPC addresses (mem://, unix://, tcp://) of the services behind the gateway.
 type ServiceAddresses struct {
-	Template  string           `yaml:"template"`
-	Tokenizer string           `yaml:"tokenizer"`
-	Scheduler string           `yaml:"scheduler"`
-	Client    rpc.ClientConfig `yaml:"client"`
+	Template  string           `yaml:"template" doc:"the template service"`
+	Tokenizer string           `yaml:"tokenizer" doc:"the tokenizer service"`
+	Scheduler string           `yaml:"scheduler" doc:"the scheduler"`
+	Client    rpc.ClientConfig `yaml:"client" doc:"connections to them"`
 }
 
 // Key is a caller's key.
@@ -92,12 +63,9 @@ type Key = admit.Key
 
 // WorkerConfig limits connections to workers. There is no cap on how many are open.
 type WorkerConfig struct {
-	// ConnectTimeout bounds dialling.
-	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	// IdleTimeout is how long an unused connection is kept. vLLM closes its own after 5 s.
-	IdleTimeout time.Duration `yaml:"idle_timeout"`
-	// MaxIdle is how many unused connections are kept per worker.
-	MaxIdle int `yaml:"max_idle"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" doc:"bounds dialling"`
+	IdleTimeout    time.Duration `yaml:"idle_timeout" doc:"age of unused connections; vLLM closes its own at 5 s"`
+	MaxIdle        int           `yaml:"max_idle" doc:"how many unused connections are kept per worker"`
 }
 
 // SetDefaults fills in what is empty. Every default is stated here alone.

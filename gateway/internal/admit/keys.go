@@ -18,16 +18,11 @@ import (
 
 // Key is one caller's key.
 type Key struct {
-	// Name stands for the key in logs, receipts and fairness; never the key itself.
-	Name string `yaml:"name"`
-	// Key is the secret. Either it or SHA256 is given.
-	Key string `yaml:"key"`
-	// SHA256 is the secret's SHA-256 in hexadecimal, for files that others may read.
-	SHA256 string `yaml:"sha256"`
-	// RequestsPerMinute limits the rate; 0 does not.
-	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// Models is what the key may use, empty for all.
-	Models []string `yaml:"models"`
+	Name              string   `yaml:"name" doc:"stands for the key in logs, receipts and fairness"`
+	Key               string   `yaml:"key" doc:"the secret; either it or sha256 is given" redact:"true"`
+	SHA256            string   `yaml:"sha256" doc:"the secret's SHA-256 in hexadecimal, for files that others may read" redact:"true"`
+	RequestsPerMinute int      `yaml:"requests_per_minute" doc:"limits the rate; 0 does not"`
+	Models            []string `yaml:"models" doc:"what the key may use, empty for all"`
 }
 
 // Keys checks callers. Without keys everybody is let in.
