@@ -1,0 +1,285 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
+	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/breaker"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/feed"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/index"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/ledger"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy/load"
+)
+
+var start = time.Unix(3000, 0)
+
+type bench struct {
+	fleet   *Fleet
+	machine *feed.Machine
+	asks    []feed.Ask
+}
+
+func newBench(change func(*Config)) *bench {
+	b := &bench{}
+	b.machine = feed.New(index.New(index.Config{}), feed.DefaultLimits(), feed.Hooks{
+		Ask: func(a feed.Ask) { b.asks = append(b.asks, a) }, Counts: &feed.Counts{},
+	})
+	cfg := Config{
+		Breaker: breaker.Config{Failures: 3, OpenMin: time.Second, OpenMax: time.Second}, LateAfter: 5 * time.Second,
+		BusyHold: time.Second, ExpectTTL: time.Minute, MaxWorkers: 100,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	b.fleet = New(cfg, b.machine, start)
+	return b
+}
+
+func card(id string, ranks uint32, models ...string) *workerv1.WorkerCard {
+	c := &workerv1.WorkerCard{
+		WorkerId: id, Ranks: ranks, State: workerv1.WorkerState_WORKER_STATE_READY, AdapterAddress: "mem://" + id,
+		EventState: workerv1.EventState_EVENT_STATE_LIVE, BlockTokens: 16, GpuBlocks: 100, MaxSequences: 4,
+	}
+	for _, m := range models {
+		c.Models = append(c.Models, &workerv1.ServedModel{Id: m})
+	}
+	return c
+}
+
+// snapshot answers the stream's ask with nothing held.
+func (b *bench) snapshot(worker string) {
+	for _, a := range b.asks {
+		if a.Key.Worker == worker {
+			b.machine.Snapshot(start, a, feed.Answer{Epoch: 1})
+		}
+	}
+}
+
+func keys(ts []*Target) []string {
+	var out []string
+	for _, t := range ts {
+		out = append(out, fmt.Sprintf("%s/%d", t.Key.Worker, t.Key.Rank))
+	}
+	return out
+}
+
+func TestPoolsFollowTheCards(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	require.True(t, b.fleet.Card(start, card("w2", 1, "m", "x")))
+	require.True(t, b.fleet.Card(start, card("w1", 2, "m", "m")))
+	require.False(t, b.fleet.Card(start, card("w1", 2, "m", "m")), "renewed")
+	v := b.fleet.View()
+	require.Equal(t, []string{"w1/0", "w1/1", "w2/0"}, keys(v.Targets))
+	require.Equal(t, []string{"w1/0", "w1/1", "w2/0"}, keys(v.Pools["m"].Targets), "a model named twice counts once")
+	require.Equal(t, []string{"w2/0"}, keys(v.Pools["x"].Targets))
+	require.Equal(t, []string{"m", "x"}, v.Models())
+	require.Equal(t, "w1", v.Target("w1", 1).Key.Worker)
+	require.Nil(t, v.Target("w1", 2))
+	require.Len(t, b.asks, 3, "one snapshot per rank")
+
+	b.fleet.Card(start, card("w1", 1, "m"))
+	require.Equal(t, []string{"w1/0", "w2/0"}, keys(b.fleet.View().Pools["m"].Targets))
+	require.True(t, b.fleet.Gone("w2"))
+	require.False(t, b.fleet.Gone("w2"))
+	v = b.fleet.View()
+	require.Equal(t, []string{"m"}, v.Models())
+	require.True(t, v.Past("x"))
+	require.False(t, v.Past("m"))
+	b.fleet.Card(start, card("w3", 1, "x"))
+	require.False(t, b.fleet.View().Past("x"))
+}
+
+func TestTargetsKeepTheirBooksOverRenewals(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	b.fleet.Card(start, card("w", 1, "m"))
+	target := b.fleet.View().Targets[0]
+	ticket := target.Reserve(start, 1, ledger.Booking{PromptTokens: 50, UncachedTokens: 30, OutputTokens: 5})
+	next := card("w", 1, "m", "lora")
+	next.Loads = []*workerv1.RankLoad{{Running: 3, Waiting: 2, KvUse: 0.25, AgeMs: 100}}
+	b.fleet.Card(start.Add(time.Second), next)
+	require.Same(t, target, b.fleet.View().Pools["lora"].Targets[0])
+	var v policy.View
+	target.Fill(start, 50, &v)
+	require.Equal(t, 1, v.Inflight)
+	require.Equal(t, 30, v.PrefillQueuedTokens)
+	require.Equal(t, 55, v.KVTokens)
+	require.Equal(t, 2, v.Waiting)
+	require.InDelta(t, 0.25, v.KVUse, 0)
+	require.Equal(t, 1600, v.KVCapacityTokens)
+	require.Equal(t, uint64(1), v.LastDispatch)
+	target.First(start, ticket)
+	requests, queued := target.Inflight(start)
+	require.Equal(t, 1, requests)
+	require.Zero(t, queued)
+	target.End(start, 1, ticket, load.Settle{CachedTokens: load.Unknown})
+	requests, _ = target.Inflight(start)
+	require.Zero(t, requests)
+}
+
+func TestFull(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name      string
+		limit     int
+		sequences uint32
+		want      int
+	}{
+		{"configured", 3, 100, 3},
+		{"by the worker's sequences", 0, 4, 6},
+		{"a small worker", 0, 1, 2},
+		{"unknown", 0, 0, unknownSequences},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(func(c *Config) { c.MaxInflight = row.limit })
+			c := card("w", 1, "m")
+			c.MaxSequences = row.sequences
+			b.fleet.Card(start, c)
+			target := b.fleet.View().Targets[0]
+			for i := range row.want {
+				require.False(t, target.Full(start), "%d in flight", i)
+				target.Reserve(start, uint64(i+1), ledger.Booking{PromptTokens: 1, UncachedTokens: 1})
+			}
+			require.True(t, target.Full(start))
+		})
+	}
+}
+
+// TestBusyIsCapacityForAMoment: a 429 keeps requests away and is no failure (ROUTE-08).
+func TestBusyIsCapacityForAMoment(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	b.fleet.Card(start, card("w", 1, "m"))
+	target := b.fleet.View().Targets[0]
+	target.Busy(start)
+	require.True(t, target.Full(start.Add(999*time.Millisecond)))
+	require.False(t, target.Full(start.Add(time.Second)))
+	require.Equal(t, breaker.Closed, target.Breaker.State(start))
+}
+
+func TestFleetIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(func(c *Config) { c.MaxWorkers = 2 })
+	for i := range 5 {
+		b.fleet.Card(start, card(fmt.Sprint("w", i), 1, "m"))
+	}
+	require.Len(t, b.fleet.View().Targets, 2)
+	b.fleet.Card(start, card("w0", 100_000, "m"))
+	require.Len(t, b.fleet.View().Targets, maxRanks+1)
+}
+
+func TestCertainty(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name   string
+		event  workerv1.EventState
+		before func(*bench, *Target)
+		after  time.Duration
+		want   policy.Certainty
+		why    string
+	}{
+		{"no snapshot yet", workerv1.EventState_EVENT_STATE_LIVE, nil, 0, policy.Degraded, "no snapshot yet"},
+		{"live", workerv1.EventState_EVENT_STATE_LIVE, live, 0, policy.Exact, ""},
+		{"late", workerv1.EventState_EVENT_STATE_LIVE, live, 6 * time.Second, policy.Degraded, "events late"},
+		{"gap", workerv1.EventState_EVENT_STATE_LIVE, gap, 0, policy.Degraded, "gap"},
+		{"drift", workerv1.EventState_EVENT_STATE_LIVE, drift, 0, policy.Degraded, "drift"},
+		{"worker's own gap", workerv1.EventState_EVENT_STATE_CATCHING_UP, live, 0, policy.Degraded, "worker gap"},
+		{"hybrid", workerv1.EventState_EVENT_STATE_HYBRID, live, 0, policy.Degraded, "hybrid cache"},
+		{"off", workerv1.EventState_EVENT_STATE_OFF, live, 0, policy.Fallback, "events off"},
+		{"silent", workerv1.EventState_EVENT_STATE_SILENT, live, 0, policy.Fallback, "events silent"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(nil)
+			c := card("w", 1, "m")
+			c.EventState = row.event
+			b.fleet.Card(start, c)
+			target := b.fleet.View().Targets[0]
+			if row.before != nil {
+				row.before(b, target)
+			}
+			got, why := target.Certainty(start.Add(row.after))
+			require.Equal(t, row.want, got)
+			require.Equal(t, row.why, why)
+		})
+	}
+}
+
+func live(b *bench, _ *Target) {
+	b.snapshot("w")
+	b.machine.Delta(start, &eventv1.KvDelta{WorkerId: "w", Epoch: 1, Heartbeat: true})
+}
+
+func gap(b *bench, t *Target) {
+	live(b, t)
+	b.machine.Delta(start, &eventv1.KvDelta{WorkerId: "w", Epoch: 1, Seq: 5})
+}
+
+func drift(b *bench, t *Target) {
+	live(b, t)
+	for range 10 {
+		t.Drift.Observe(100, 50)
+	}
+}
+
+func TestDriftNeedsProofAndForgets(t *testing.T) {
+	t.Parallel()
+	var d Drift
+	for range driftLeast - 1 {
+		d.Observe(100, 0)
+	}
+	require.False(t, d.High(), "too few")
+	d.Observe(100, 0)
+	require.True(t, d.High())
+	for range 300 {
+		d.Observe(100, 100)
+	}
+	require.False(t, d.High())
+	require.Less(t, d.Share(), 0.01)
+	var better Drift
+	for range 20 {
+		better.Observe(50, 90)
+	}
+	require.Zero(t, better.Share(), "more than promised is no drift")
+}
+
+// TestWithoutEventsExpectationsOutliveTheirRequest: they are all that is known.
+func TestWithoutEventsExpectationsOutliveTheirRequest(t *testing.T) {
+	t.Parallel()
+	for _, events := range []bool{true, false} {
+		b := newBench(nil)
+		c := card("w", 1, "m")
+		if !events {
+			c.EventState = workerv1.EventState_EVENT_STATE_OFF
+		}
+		b.fleet.Card(start, c)
+		target := b.fleet.View().Targets[0]
+		units := []uint64{5, 6, 7}
+		ticket := target.Reserve(start, 9, ledger.Booking{PromptTokens: 50, UncachedTokens: 50, Units: units})
+		require.Equal(t, 3, target.Expect.Extend(units))
+		target.End(start, 9, ticket, load.Settle{Complete: true, CachedTokens: load.Unknown})
+		require.Equal(t, !events, target.Expect.Extend(units) == 3)
+	}
+}
+
+func TestQualityStartsAtThePrior(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	b.fleet.Card(start, card("w", 1, "m"))
+	c, q := b.fleet.View().Targets[0].Quality()
+	require.Positive(t, c.PrefillS)
+	require.Zero(t, q.PrefillSamples)
+	require.True(t, slices.Contains(keys(b.fleet.View().Targets), "w/0"))
+}
