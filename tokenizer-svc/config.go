@@ -93,6 +93,7 @@ func (c *Config) SetDefaults() {
 	}
 }
 
+// setDefault sets a field that has its zero value.
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
@@ -123,6 +124,7 @@ func (c *Config) Validate() error {
 	return faults.Err()
 }
 
+// validateModels checks what each entry needs and that names are unique.
 func (c *Config) validateModels(faults *conf.Faults) {
 	seen := map[string]bool{}
 	for i, m := range c.Models {

@@ -51,6 +51,8 @@ func (s *Service) Decode(
 	return decodeStep(m, req)
 }
 
+// decodeStep takes the request as a step of a stream. With flush the stream ends: what is held back is given out, and
+// the state that goes back begins a new one.
 func decodeStep(m *model.Model, req *tokenizerv1.DecodeRequest) (*tokenizerv1.DecodeResponse, error) {
 	state, err := stateOf(m, req.GetState())
 	if err != nil {
@@ -84,11 +86,13 @@ func stateOf(m *model.Model, state *tokenizerv1.DecodeState) (stream.State, erro
 	return out, checkIDs(m, out.Pending)
 }
 
+// badState answers a state that cannot have come from a response.
 func badState() error {
 	return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "the decode state is not one that a response gave").
 		WithParam("state")
 }
 
+// undecodable answers ids that the engine failed on. The cause stays in this process.
 func undecodable(m *model.Model, err error) error {
 	return fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q refused the ids", m.Name())
 }

@@ -75,6 +75,8 @@ func (s *Service) HashTokens(
 	return &tokenizerv1.HashTokensResponse{UnitHashes: hashes, UnitTokens: unit}, nil
 }
 
+// encode does one text with a model that the caller holds. Ids live in a pooled buffer unless they are asked for: a
+// message keeps what it is given for as long as its receiver likes.
 func (s *Service) encode(
 	ctx context.Context, m *model.Model, req *tokenizerv1.EncodeRequest,
 ) (*tokenizerv1.EncodeResponse, error) {
@@ -89,7 +91,8 @@ func (s *Service) encode(
 	buffer := s.ids.Get().(*[]uint32)
 	ids, err := m.Encode((*buffer)[:0], req.GetText(), req.GetAddSpecialTokens())
 	if err != nil {
-		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q refused the text", m.Name())
+		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q refused the text",
+			m.Name())
 	}
 	s.metrics.encoded(m, len(req.GetText()), len(ids), time.Since(start))
 	s.auditor.Offer(m, req.GetText(), ids, req.GetAddSpecialTokens())
@@ -126,8 +129,8 @@ func (s *Service) acquire(name string) (*model.Model, error) {
 	}
 	var notReady *registry.NotReadyError
 	if !errors.As(err, &notReady) {
-		return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "no tokenizer is configured for the model %q", name).
-			WithParam("model")
+		return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "no tokenizer is configured for the model %q",
+			name).WithParam("model")
 	}
 	switch notReady.Status.State {
 	case registry.Loading:
@@ -138,7 +141,8 @@ func (s *Service) acquire(name string) (*model.Model, error) {
 			notReady.Status.Detail)
 	default:
 		// The detail may name files of this machine: it is for the log and for ListModels.
-		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q could not be loaded", name)
+		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q could not be loaded",
+			name)
 	}
 }
 
@@ -155,4 +159,5 @@ func (s *Service) enter(ctx context.Context) error {
 	}
 }
 
+// leave gives the slot back.
 func (s *Service) leave() { <-s.slots }

@@ -13,8 +13,8 @@ func (s *Service) checkText(m *model.Model, text []byte) error {
 		limit = min(limit, int(s.cfg.MaxReferenceTextBytes))
 	}
 	if len(text) > limit {
-		return fault.New(faultv1.Reason_REASON_TOO_LARGE, "the text has %d bytes, more than the limit of %d", len(text), limit).
-			WithParam("text")
+		return fault.New(faultv1.Reason_REASON_TOO_LARGE, "the text has %d bytes, more than the limit of %d",
+			len(text), limit).WithParam("text")
 	}
 	if maxRun := int(s.cfg.MaxRunBytes); len(text) > maxRun {
 		if run := longestRun(text); run > maxRun {

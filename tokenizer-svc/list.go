@@ -19,6 +19,7 @@ func (s *Service) ListModels(
 	return resp, nil
 }
 
+// describe tells a model's state; the engine and what is proven come from the model itself once it is loaded.
 func (s *Service) describe(status registry.Status) *tokenizerv1.TokenizerModel {
 	out := &tokenizerv1.TokenizerModel{
 		Model: status.Spec.Name, State: protoState(status.State), Detail: status.Detail, Engine: hf.Reference.String(),
@@ -38,6 +39,7 @@ func (s *Service) describe(status registry.Status) *tokenizerv1.TokenizerModel {
 	return out
 }
 
+// protoState names the state as the contract does.
 func protoState(s registry.State) tokenizerv1.ModelState {
 	switch s {
 	case registry.Loading:

@@ -28,6 +28,7 @@ type metrics struct {
 	ready, fast, segmentBytes, evictions, cacheBytes, threads *prometheus.Desc
 }
 
+// newMetrics makes the metrics of one service; nothing is registered yet.
 func newMetrics(s *Service, cache *segment.Cache) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvmesh_tokenizer_" + name, Help: help}, labels)
@@ -49,20 +50,23 @@ func newMetrics(s *Service, cache *segment.Cache) *metrics {
 		load: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kvmesh_tokenizer_load_seconds", Help: "Time of the last load.",
 		}, []string{"model"}),
-		ready:        desc("model_ready", "1 when the model answers.", "model"),
-		fast:         desc("fast_engine", "1 when the fast engine encodes for the model.", "model"),
-		segmentBytes: desc("segment_bytes_total", "Bytes of text looked up in the segment cache, by outcome.", "model", "outcome"),
-		evictions:    desc("segment_evictions_total", "Segments dropped for room."),
-		cacheBytes:   desc("segment_cache_bytes", "Size of the segment cache."),
-		threads:      desc("fast_threads", "OS threads that hold state of the fast engine."),
+		ready: desc("model_ready", "1 when the model answers.", "model"),
+		fast:  desc("fast_engine", "1 when the fast engine encodes for the model.", "model"),
+		segmentBytes: desc("segment_bytes_total", "Bytes of text looked up in the segment cache, by outcome.", "model",
+			"outcome"),
+		evictions:  desc("segment_evictions_total", "Segments dropped for room."),
+		cacheBytes: desc("segment_cache_bytes", "Size of the segment cache."),
+		threads:    desc("fast_threads", "OS threads that hold state of the fast engine."),
 	}
 }
 
+// register reports every metric that the registerer refuses.
 func (m *metrics) register(r prometheus.Registerer) error {
 	return errors.Join(r.Register(m.seconds), r.Register(m.bytes), r.Register(m.tokens), r.Register(m.audits),
 		r.Register(m.loads), r.Register(m.load), r.Register(m))
 }
 
+// encoded counts one encode. Sizes and times only: no metric may tell a prompt.
 func (m *metrics) encoded(tokenizer *model.Model, bytes, tokens int, took time.Duration) {
 	engine := hf.Reference
 	if fast, _ := tokenizer.Fast(); fast {
@@ -105,6 +109,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// collectModel reads a model's own counters. They start again when the model is loaded again, as Prometheus expects of
+// counters.
 func (m *metrics) collectModel(ch chan<- prometheus.Metric, status registry.Status) {
 	name := status.Spec.Name
 	tokenizer, err := m.service.registry.Acquire(name)

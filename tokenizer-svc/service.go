@@ -80,6 +80,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// specs turns the configured models into the registry's.
 func specs(models []ModelConfig) []registry.Spec {
 	out := make([]registry.Spec, len(models))
 	for i, m := range models {
@@ -94,12 +95,14 @@ type boundFetcher struct {
 	timeout time.Duration
 }
 
+// Fetch downloads within the time.
 func (f boundFetcher) Fetch(ctx context.Context, name, revision string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	return f.client.Fetch(ctx, name, revision)
 }
 
+// fetcher makes the hub client. It connects to nothing until a model asks.
 func fetcher(cfg Config) registry.Fetcher {
 	return boundFetcher{timeout: cfg.Hub.Timeout, client: hub.New(hub.Config{
 		Address: cfg.Hub.Address, Token: cfg.Hub.Token, CacheDir: cfg.Hub.CacheDir, Files: definition.Files(),

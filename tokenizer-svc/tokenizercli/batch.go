@@ -69,6 +69,7 @@ func (s *shelf) batch(ctx context.Context, streams IO) error {
 	}
 }
 
+// reply answers one line; a bad line spoils no other.
 func (s *shelf) reply(line []byte) answer {
 	ids, err := s.ids(line)
 	if err != nil {
@@ -77,6 +78,7 @@ func (s *shelf) reply(line []byte) answer {
 	return answer{IDs: list(ids)}
 }
 
+// ids reads a question, with the flags as what it leaves out, and encodes its text.
 func (s *shelf) ids(line []byte) ([]uint32, error) {
 	q := question{Model: s.cmd.Model, AddSpecialTokens: s.cmd.AddSpecialTokens}
 	if err := json.Unmarshal(line, &q); err != nil {

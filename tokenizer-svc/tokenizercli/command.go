@@ -137,6 +137,7 @@ func (s *shelf) get(name string) (*model.Model, error) {
 	return m, nil
 }
 
+// close frees the models.
 func (s *shelf) close() {
 	for _, m := range s.models {
 		m.Release()

@@ -125,6 +125,7 @@ func findRoot() (string, error) {
 	}
 }
 
+// exists reports whether there is anything at path.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

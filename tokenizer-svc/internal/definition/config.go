@@ -18,6 +18,7 @@ type tokenizerConfig struct {
 	autoTokenizer string
 }
 
+// readConfig reads tokenizer_config.json; a folder without one has the zero configuration.
 func readConfig(dir string) (tokenizerConfig, error) {
 	data, err := readFile(dir, configFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,6 +30,7 @@ func readConfig(dir string) (tokenizerConfig, error) {
 	return parseConfig(data)
 }
 
+// parseConfig reads the file's bytes and puts the added tokens in id order.
 func parseConfig(data []byte) (tokenizerConfig, error) {
 	var config tokenizerConfig
 	if err := json.Unmarshal(data, &config); err != nil {

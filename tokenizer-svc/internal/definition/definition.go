@@ -70,6 +70,8 @@ func Read(dir string) (*Definition, error) {
 	return def, nil
 }
 
+// readVocabulary takes the first of the formats that the folder has: a tokenizer.json wins over all others, as in
+// transformers.
 func readVocabulary(dir string, config tokenizerConfig) (*Definition, error) {
 	data, err := readFile(dir, tokenizerFile)
 	if err == nil {
@@ -97,6 +99,7 @@ var refused = [...]struct{ pattern, name string }{
 	{"vocab.txt", "a WordPiece vocab.txt without tokenizer.json (transformers can convert it: save_pretrained)"},
 }
 
+// refuse names the format of a folder that has none of the known ones.
 func refuse(dir string) error {
 	for _, format := range refused {
 		found, err := filepath.Glob(filepath.Join(dir, format.pattern))

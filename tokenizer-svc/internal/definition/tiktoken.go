@@ -32,6 +32,8 @@ func fromTiktoken(ranks []byte, config tokenizerConfig) (*Definition, error) {
 	return &Definition{Ranks: ranks, Spec: spec, Added: added, Cut: cutAfter(added, false)}, nil
 }
 
+// isKimi reports whether the class is the one that Moonshot ships with Kimi. Other models use its name with other
+// patterns, so the module is looked at where there is one.
 func isKimi(config tokenizerConfig) bool {
 	return config.Class == "TikTokenTokenizer" && (config.autoTokenizer == "" ||
 		strings.HasPrefix(config.autoTokenizer, "tokenization_kimi."))
@@ -48,6 +50,7 @@ func countRanks(ranks []byte) uint32 {
 	return n
 }
 
+// kimiAdded fills the window of reserved ids: named tokens where the configuration has them, placeholders elsewhere.
 func kimiAdded(ranks uint32, named []AddedToken) []AddedToken {
 	added := make([]AddedToken, kimiReserved)
 	for i := range added {

@@ -61,6 +61,7 @@ func LoadTiktoken(kind Kind, ranks, spec []byte, threads *Threads) (*Engine, err
 	return wrap(kind, handle, message[:n], threads)
 }
 
+// wrap makes an engine of what a load returned, or an error of the engine's message.
 func wrap(kind Kind, handle unsafe.Pointer, message []byte, threads *Threads) (*Engine, error) {
 	if handle == nil {
 		return nil, fmt.Errorf("%w: %q", ErrLoad, message)
@@ -98,6 +99,8 @@ func (e *Engine) AppendIDs(dst []uint32, text []byte, addSpecial bool) ([]uint32
 	return ids, err
 }
 
+// encode calls the engine on this thread. The text and the free part of dst are read and written by the engine only
+// while the call runs; cgo keeps them in place meanwhile.
 func (e *Engine) encode(dst []uint32, text []byte, mode int) ([]uint32, error) {
 	// Real text has 2 to 5 bytes per id; the second round is for the rest.
 	dst = slices.Grow(dst, len(text)/2+16)
@@ -156,6 +159,7 @@ func (e *Engine) Close() {
 	e.handle = nil
 }
 
+// sentinel returns the error that a negative result stands for, nil when it is a size.
 func sentinel(n int) error {
 	switch {
 	case n == panicked:
@@ -168,8 +172,10 @@ func sentinel(n int) error {
 	return nil
 }
 
+// bytesPtr returns the address of b's first byte, which may be nil for an empty slice: the size goes with it.
 func bytesPtr(b []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(b)) }
 
+// limitThreads sets the process's bound.
 func limitThreads(n int) { C.kvmesh_limit_threads(C.size_t(n)) }
 
 // AdmittedThreads returns how many threads of the process hold fastokens state, about 16 MiB each per recent model.

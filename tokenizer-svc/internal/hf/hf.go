@@ -28,7 +28,7 @@ func (k Kind) String() string {
 
 var (
 	// ErrUnavailable says that this binary was built without the native engines.
-	ErrUnavailable = errors.New("tokenizer engines are not in this build (it was made with CGO_ENABLED=0 or the tag nohf)")
+	ErrUnavailable = errors.New("this build has no tokenizer engines (it was made with CGO_ENABLED=0 or the tag nohf)")
 	// ErrPanic says that the engine panicked on this input; it stays usable.
 	ErrPanic = errors.New("the tokenizer engine panicked on this input")
 	// ErrEngine says that the engine refused this input.

@@ -71,7 +71,8 @@ func (t *Threads) work() {
 	}
 }
 
-// Close ends the workers. Calls that run finish; later calls that need a worker get ErrClosed. A second Close waits too.
+// Close ends the workers. Calls that run finish; later calls that need a worker get ErrClosed. A second Close waits
+// too.
 func (t *Threads) Close() {
 	// A run that comes after this starts no worker.
 	t.start.Do(func() {})

@@ -192,6 +192,7 @@ func (c *Client) do(ctx context.Context, method, address string, from int64) (*h
 	return c.http.Do(req)
 }
 
+// first returns the first header of these that is set.
 func first(h http.Header, names ...string) string {
 	for _, name := range names {
 		if v := h.Get(name); v != "" {
@@ -201,6 +202,7 @@ func first(h http.Header, names ...string) string {
 	return ""
 }
 
+// statusError returns nil for success and an error that says what to do about the rest.
 func statusError(resp *http.Response, what string) error {
 	switch {
 	case resp.StatusCode < 300:

@@ -88,6 +88,7 @@ type modelInfo struct {
 	} `json:"siblings"`
 }
 
+// info asks which commit a revision is and which files it has.
 func (c *Client) info(ctx context.Context, model, revision string) (modelInfo, error) {
 	var info modelInfo
 	address := c.cfg.Address + "/api/models/" + escape(model) + "/revision/" + url.PathEscape(revision)
@@ -150,6 +151,7 @@ func replaceLink(target, link string) error {
 	return os.Rename(temp, link)
 }
 
+// writeRef notes the commit of a revision, which is what the cache goes by when the hub is away.
 func writeRef(path, commit string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("make the cache folder: %w", err)
@@ -157,6 +159,7 @@ func writeRef(path, commit string) error {
 	return os.WriteFile(path, []byte(commit), 0o644)
 }
 
+// escape makes a model's name part of a URL's path; the slash between owner and name stays.
 func escape(model string) string {
 	parts := strings.Split(model, "/")
 	for i := range parts {

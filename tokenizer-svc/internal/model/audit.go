@@ -90,6 +90,7 @@ func (a *Auditor) drain() {
 	}
 }
 
+// compare encodes the sample with the reference and distrusts the model when the ids differ.
 func (s sample) compare() Outcome {
 	want, err := s.model.reference.AppendIDs(nil, s.text, s.addSpecial)
 	if err != nil {

@@ -126,6 +126,7 @@ func affixOf(plain, special [][]uint32) affix {
 	return affix{}
 }
 
+// fits reports whether the affix explains every probe.
 func (a affix) fits(plain, special [][]uint32) bool {
 	for i := range plain {
 		if !equal(slices.Concat(a.before, plain[i], a.after), special[i]) {

@@ -58,6 +58,7 @@ func (m *Model) encodePieces(engine Engine, dst []uint32, text []byte, addSpecia
 	return dst, nil
 }
 
+// encodePiece encodes a piece that the cache lacks and remembers it.
 func (m *Model) encodePiece(engine Engine, dst []uint32, piece []byte) ([]uint32, error) {
 	before := len(dst)
 	dst, err := engine.AppendIDs(dst, piece, false)

@@ -35,6 +35,7 @@ func (r *Registry) refresh(ctx context.Context, e *entry) {
 	r.settle(e, loaded, err, time.Since(start))
 }
 
+// locate returns the model's directory and a mark of its files' state.
 func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, mark uint64, err error) {
 	if spec.Hub != "" {
 		if r.cfg.Fetcher == nil {
@@ -51,6 +52,7 @@ func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, mark uint
 	return dir, mark, err
 }
 
+// open reads the directory and loads the engines: the long part of a load.
 func (r *Registry) open(spec Spec, dir string) (*model.Model, error) {
 	def, err := definition.Read(dir)
 	if err != nil {
@@ -79,6 +81,7 @@ func (r *Registry) settle(e *entry, loaded *model.Model, err error, took time.Du
 		slog.Bool("kept_old", e.current.Load() != nil))
 }
 
+// logLoaded writes the one line that tells what a model came out as.
 func (r *Registry) logLoaded(m *model.Model, took time.Duration) {
 	fast, fastWhy := m.Fast()
 	segments, cutWhy := m.Segments()
@@ -87,6 +90,7 @@ func (r *Registry) logLoaded(m *model.Model, took time.Duration) {
 		slog.String("segments_refused", cutWhy), slog.Int64("load_ms", took.Milliseconds()))
 }
 
+// stateOf tells a refused format, which stays refused, from what may be mended.
 func stateOf(err error) State {
 	if errors.Is(err, definition.ErrUnsupported) {
 		return Unsupported

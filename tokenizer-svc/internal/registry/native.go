@@ -54,6 +54,7 @@ func (n *Native) Open(spec Spec, def *definition.Definition) (*model.Model, erro
 	return model.New(parts)
 }
 
+// load loads one engine in the definition's format.
 func (n *Native) load(kind hf.Kind, def *definition.Definition) (*hf.Engine, error) {
 	if def.Ranks != nil {
 		return hf.LoadTiktoken(kind, def.Ranks, def.Spec, n.Threads)

@@ -164,6 +164,7 @@ func (r *Registry) Reload(ctx context.Context) {
 	group.Wait()
 }
 
+// release gives the current models back; those that requests hold close after them.
 func (r *Registry) release() {
 	for _, e := range r.entries {
 		if m := e.current.Swap(nil); m != nil {

@@ -97,18 +97,22 @@ func (c *Cache) Evictions() uint64 { return c.evictions.Load() }
 // Bytes returns the size of what is held, bookkeeping included.
 func (c *Cache) Bytes() int64 { return c.bytes.Load() }
 
+// shard picks by a seeded hash: no client can aim its texts at one shard.
 func (c *Cache) shard(text []byte) *shard {
 	return &c.shards[maphash.Bytes(c.seed, text)%shards]
 }
 
+// cost is what the entry counts against the limit.
 func (e *entry) cost() int { return len(e.key.text) + 4*len(e.ids) + entryOverheadBytes }
 
+// drop removes an entry. The caller holds mu, as for the two below.
 func (s *shard) drop(e *entry) {
 	s.unlink(e)
 	delete(s.entries, e.key)
 	s.bytes -= e.cost()
 }
 
+// pushNewest puts an entry that is not in the list at its new end.
 func (s *shard) pushNewest(e *entry) {
 	e.older = s.newest
 	if s.newest != nil {
@@ -120,6 +124,7 @@ func (s *shard) pushNewest(e *entry) {
 	}
 }
 
+// unlink takes an entry out of the list.
 func (s *shard) unlink(e *entry) {
 	if e.newer != nil {
 		e.newer.older = e.older

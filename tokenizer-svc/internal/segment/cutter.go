@@ -22,6 +22,7 @@ func NewCutter(cut definition.Cut) *Cutter {
 	return c
 }
 
+// matcherOf returns the matcher of one pass and which of its tokens are cut after; nil for no tokens.
 func matcherOf(tokens []definition.CutToken) (*matcher, []bool) {
 	if len(tokens) == 0 {
 		return nil, nil

@@ -26,6 +26,7 @@ type edge struct {
 // match is one found token: text[start:end] is the token with this index.
 type match struct{ start, end, token int }
 
+// newMatcher builds the trie. Tokens are not empty; of equal ones the first counts.
 func newMatcher(tokens []string) *matcher {
 	m := &matcher{nodes: make([]node, 1)}
 	count := 0
@@ -90,6 +91,7 @@ func (m *matcher) candidate(text []byte, at, to int) int {
 	return -1
 }
 
+// longest walks the trie from text[at] and returns the end of the longest token there, and 1 + its index.
 func (m *matcher) longest(text []byte, at, to int) (end, token int) {
 	n := 0
 	for i := at; i < to; i++ {

@@ -62,6 +62,7 @@ func snapshot(folder, revision string) (string, error) {
 	return onlySnapshot(folder)
 }
 
+// onlySnapshot serves folders that were copied without refs: one snapshot leaves no doubt.
 func onlySnapshot(folder string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(folder, "snapshots"))
 	if err != nil {
