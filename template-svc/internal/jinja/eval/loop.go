@@ -93,59 +93,6 @@ func (c *compiler) elseBranch(n *syntax.For, s, loop *scope) stmtFunc {
 	}
 }
 
-// loopFilter compiles "if" of a loop to a lazy filter with a record of its own.
-func (c *compiler) loopFilter(n *syntax.For, s *scope) func(f *frame, it value.Iterator) value.Iterator {
-	inner := s.function()
-	inner.sym.params(n.Target)
-	inner.sym.visit(n.Test)
-	enter := c.enter(inner)
-	bind := c.binder(n.Target, inner)
-	test := c.cond(n.Test, inner)
-	fn := inner.sym.fn
-	price := 1 + cost(n.Test)
-	return func(f *frame, it value.Iterator) value.Iterator {
-		_ = f.r.m.Bytes(objectBytes + len(fn.slots)*cellBytes) // the next charge fails if this does
-		g := &frame{r: f.r, up: f, slots: make([]value.Value, len(fn.slots))}
-		do(enter, g)
-		return &filtered{it: it, pass: func(v value.Value) (bool, error) {
-			if err := f.r.m.Work(price); err != nil {
-				return false, err
-			}
-			if err := bind(g, v); err != nil {
-				return false, at(err, n)
-			}
-			ok, err := test(g)
-			return ok, at(err, n)
-		}}
-	}
-}
-
-// filtered gives the values of an iterator that pass a test.
-type filtered struct {
-	it   value.Iterator
-	pass func(v value.Value) (bool, error)
-	done bool
-}
-
-// Next gives the next value that passes.
-func (g *filtered) Next() (value.Value, bool, error) {
-	for !g.done {
-		v, ok, err := g.it.Next()
-		if !ok || err != nil {
-			g.done = true
-			return v, false, err
-		}
-		if ok, err = g.pass(v); err != nil {
-			g.done = true
-			return v, false, err
-		}
-		if ok {
-			return v, true, nil
-		}
-	}
-	return value.Value{}, false, nil
-}
-
 // run runs a loop that cannot be called.
 func (l *forLoop) run(f *frame) (control, error) {
 	seq, err := l.iter(f)
@@ -245,44 +192,4 @@ func (l *forLoop) finish(f *frame, empty bool) (control, error) {
 		return l.other(f)
 	}
 	return goOn, nil
-}
-
-// recursion lets a loop object call its loop again.
-type recursion struct {
-	l  *forLoop
-	up *frame
-}
-
-// runRecursive runs a loop whose body may call loop(...): the loop has a
-// record per call.
-func (l *forLoop) runRecursive(f *frame) (control, error) {
-	seq, err := l.iter(f)
-	if err == nil {
-		rec := &recursion{l: l, up: f}
-		err = rec.print(f.r, seq, 0)
-	}
-	return goOn, at(err, l.node)
-}
-
-// print runs the loop over seq in a record of its own and prints its text.
-func (rec *recursion) print(r *run, seq value.Value, depth int) error {
-	if err := r.m.Enter(); err != nil {
-		return err
-	}
-	defer r.m.Leave()
-	f, err := r.newFrame(rec.l.fn, rec.up)
-	if err != nil {
-		return err
-	}
-	_, err = rec.l.rounds(f, seq, rec, depth)
-	r.endFrame(rec.l.fn, f)
-	return err
-}
-
-// call is loop(seq): the text as a value.
-func (rec *recursion) call(r *run, seq value.Value, depth int) (value.Value, error) {
-	start := len(r.out)
-	err := rec.print(r, seq, depth)
-	text := r.cut(start)
-	return value.Str(text).WithMarkup(r.autoescape), err
 }

@@ -1,10 +1,8 @@
 package eval
 
 import (
-	"regexp"
 	"strings"
 
-	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
@@ -30,61 +28,6 @@ func prettyPrint(r *run, v value.Value) (value.Value, error) {
 	w := pretty{r: r, p: value.Printer{Meter: &r.m}}
 	err = w.format(v, 0, 0, 0)
 	return value.StrOfBytes(w.p.Buf), err
-}
-
-// sortedKeys gives v with the keys of all dicts in order.
-func sortedKeys(r *run, v value.Value, depth int) (value.Value, error) {
-	if depth > prettyDepth {
-		return v, &limit.Error{Kind: limit.Depth, Max: prettyDepth}
-	}
-	switch v.Kind() {
-	case value.KindList, value.KindTuple:
-		if err := r.m.Product(len(v.Cells()), cellBytes); err != nil {
-			return v, err
-		}
-		out := make([]value.Value, len(v.Cells()))
-		for i, c := range v.Cells() {
-			var err error
-			if out[i], err = sortedKeys(r, c, depth+1); err != nil {
-				return v, err
-			}
-		}
-		if v.Kind() == value.KindTuple {
-			return value.Tuple(out), nil
-		}
-		return value.List(out), nil
-	case value.KindDict:
-		return sortedDict(r, v.AsDict(), depth)
-	}
-	return v, nil
-}
-
-// sortedDict gives a dict with its keys in order.
-func sortedDict(r *run, d *value.Dict, depth int) (value.Value, error) {
-	entries := d.Entries()
-	keys := make([]value.Value, len(entries))
-	for i, e := range entries {
-		// Keys that do not compare are put in order by the names of their types.
-		keys[i] = value.Tuple([]value.Value{value.Str(e.Key.TypeName()), e.Key})
-		if e.Key.IsNumber() {
-			keys[i] = value.Tuple([]value.Value{value.Str("int"), e.Key})
-		}
-	}
-	order, err := value.SortOrder(&r.m, keys, false)
-	if err != nil {
-		return value.Value{}, err
-	}
-	out := value.NewDict(len(entries))
-	for _, i := range order {
-		v, err := sortedKeys(r, entries[i].Val, depth+1)
-		if err != nil {
-			return v, err
-		}
-		if err := out.Set(entries[i].Key, v); err != nil {
-			return v, err
-		}
-	}
-	return value.OfDict(out), nil
 }
 
 // repr is the text that must fit into a line.
@@ -180,82 +123,4 @@ func (w *pretty) cells(open string, cells []value.Value, end string, indent, all
 		}
 	}
 	return w.p.Write(end)
-}
-
-// wordPattern cuts a line into words with the whitespace after them.
-var wordPattern = regexp.MustCompile(`[^\s]*\s*`)
-
-// text writes a long text as several literals under one another.
-func (w *pretty) text(s string, indent, allowance, level int) error {
-	if level == 1 {
-		indent++
-		allowance++
-	}
-	width := prettyWidth - indent
-	var chunks []string
-	lines := value.SplitLines(s, true)
-	for i, line := range lines {
-		rep := value.ReprString(line)
-		last := i == len(lines)-1
-		room := width
-		if last {
-			room -= allowance
-		}
-		if value.RuneCount(rep) <= room {
-			chunks = append(chunks, rep)
-			continue
-		}
-		chunks = append(chunks, textChunks(line, width, allowance, last)...)
-	}
-	if err := w.r.m.Work(len(s)); err != nil {
-		return err
-	}
-	open, end := "", ""
-	if level == 1 && len(chunks) > 1 {
-		open, end = "(", ")"
-	}
-	if err := w.p.Write(open); err != nil {
-		return err
-	}
-	for i, c := range chunks {
-		if i > 0 {
-			if err := w.line(indent); err != nil {
-				return err
-			}
-		}
-		if err := w.p.Write(c); err != nil {
-			return err
-		}
-	}
-	return w.p.Write(end)
-}
-
-// textChunks breaks one line of a text between words.
-func textChunks(line string, width, allowance int, last bool) []string {
-	var chunks []string
-	parts := wordPattern.FindAllString(line, -1)
-	cur, size := "", 2
-	for j, part := range parts {
-		if part == "" {
-			continue
-		}
-		room := width
-		if last && j == len(parts)-1 {
-			room -= allowance
-		}
-		n := value.RuneCount(value.ReprString(part)) - 2
-		if size+n > room {
-			if cur != "" {
-				chunks = append(chunks, value.ReprString(cur))
-			}
-			cur, size = part, n+2
-		} else {
-			cur += part
-			size += n
-		}
-	}
-	if cur != "" {
-		chunks = append(chunks, value.ReprString(cur))
-	}
-	return chunks
 }

@@ -3,6 +3,8 @@ package value
 import (
 	"math"
 	"math/big"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
 // powPrec is the working precision of powFloat in bits: enough that rounding to
@@ -45,4 +47,20 @@ func powFloat(x, y float64) float64 {
 	}
 	f, _ := result.Float64()
 	return math.Copysign(f, rough)
+}
+
+// floatPower is float ** float with Python's faults.
+func floatPower(x, y float64) (Value, error) {
+	if x == 0 && y < 0 {
+		return Value{}, pyerr.New(pyerr.ZeroDivision, "0.0 cannot be raised to a negative power")
+	}
+	f := powFloat(x, y)
+	if math.IsInf(f, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
+		return Value{}, pyerr.New(pyerr.Overflow, "(34, 'Numerical result out of range')")
+	}
+	if math.IsNaN(f) && !math.IsNaN(x) && !math.IsNaN(y) {
+		// Python gives a complex number here, which the engine does not have.
+		return Value{}, pyerr.New(pyerr.Value, "negative number cannot be raised to a fractional power")
+	}
+	return Float(f), nil
 }

@@ -1,0 +1,185 @@
+package syntax
+
+// finder holds what the detection knows of a tree.
+type finder struct {
+	tree     *Template
+	fors     []*For
+	inMacro  map[*For]bool
+	macros   []*Macro
+	calls    []*Call
+	messages map[string]bool // names of loop targets over the conversation
+	// faulty: a conversation is bound to a tuple, where vLLM gives up.
+	faulty bool
+}
+
+// newFinder gathers loops, macros and calls and finds the names that stand
+// for a message.
+func newFinder(t *Template) *finder {
+	f := &finder{tree: t, inMacro: map[*For]bool{}, messages: map[string]bool{}}
+	var sets []*Set
+	Walk(t, func(n Node) bool {
+		switch n := n.(type) {
+		case *Set:
+			sets = append(sets, n)
+		case *For:
+			f.fors = append(f.fors, n)
+		case *Macro:
+			f.macros = append(f.macros, n)
+			for _, b := range n.Body {
+				Walk(b, func(n Node) bool {
+					if loop, ok := n.(*For); ok {
+						f.inMacro[loop] = true
+					}
+					return true
+				})
+			}
+		case *Call:
+			f.calls = append(f.calls, n)
+		}
+		return true
+	})
+	known := f.conversations(sets)
+	for _, loop := range f.fors {
+		if !known[through(loop.Iter, bareName)] {
+			continue
+		}
+		target, ok := loop.Target.(*Name)
+		if !ok {
+			f.faulty = true
+			continue
+		}
+		f.messages[target.Name] = true
+	}
+	return f
+}
+
+// conversations gives messages and every name that is set from a known one.
+func (f *finder) conversations(sets []*Set) map[string]bool {
+	known := map[string]bool{"messages": true}
+	for grown := true; grown; {
+		grown = false
+		for _, s := range sets {
+			if !known[through(s.Value, bareName)] {
+				continue
+			}
+			target, ok := s.Target.(*Name)
+			if !ok {
+				f.faulty = true
+			} else if !known[target.Name] {
+				known[target.Name] = true
+				grown = true
+			}
+		}
+	}
+	return known
+}
+
+// through looks through filters, tests and slices at what name gives for the
+// operand; "" if it gives nothing.
+func through(e Expr, name func(e Expr) string) string {
+	for {
+		switch n := e.(type) {
+		case *Filter:
+			e = n.Node
+			continue
+		case *Test:
+			e = n.Node
+			continue
+		case *Getitem:
+			if _, ok := n.Arg.(*Slice); ok {
+				e = n.Node
+				continue
+			}
+		}
+		return name(e)
+	}
+}
+
+// bareName gives the name of a variable that is read, "" for any other
+// expression.
+func bareName(e Expr) string {
+	if n, ok := e.(*Name); ok && n.Ctx == Load {
+		return n.Name
+	}
+	return ""
+}
+
+// contentOf gives m of m.content and m['content'].
+func contentOf(e Expr) string {
+	switch n := e.(type) {
+	case *Getattr:
+		if n.Attr == "content" {
+			return bareName(n.Node)
+		}
+	case *Getitem:
+		if k, ok := n.Arg.(*Const); ok && k.Value.Text() == "content" {
+			return bareName(n.Node)
+		}
+	}
+	return ""
+}
+
+// isContent reports whether an expression is the content of a message.
+func (f *finder) isContent(e Expr) bool { return f.messages[through(e, contentOf)] }
+
+// loopsOverContent is the rule of all versions of vLLM.
+func (f *finder) loopsOverContent() bool {
+	for _, loop := range f.fors {
+		if f.isContent(loop.Iter) {
+			return true
+		}
+	}
+	return false
+}
+
+// loopsOverBareContent is vLLM 0.32's rule for templates that bind content
+// first.
+func (f *finder) loopsOverBareContent() bool {
+	for _, loop := range f.fors {
+		if !f.inMacro[loop] && through(loop.Iter, bareName) == "content" {
+			return true
+		}
+	}
+	return false
+}
+
+// loopsOverParameter is vLLM 0.32's rule for templates that render content
+// in a macro.
+func (f *finder) loopsOverParameter() bool {
+	for _, m := range f.macros {
+		looped := map[string]bool{}
+		for _, b := range m.Body {
+			Walk(b, func(n Node) bool {
+				if loop, ok := n.(*For); ok {
+					looped[through(loop.Iter, bareName)] = true
+				}
+				return true
+			})
+		}
+		for i, p := range m.Params {
+			if looped[p.Name] && f.filled(m.Name, i, p.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// filled reports whether a call of the macro passes a message's content as its
+// parameter.
+func (f *finder) filled(macro string, index int, param string) bool {
+	for _, c := range f.calls {
+		if bareName(c.Func) != macro {
+			continue
+		}
+		if index < len(c.Args.Pos) && f.isContent(c.Args.Pos[index]) {
+			return true
+		}
+		for _, k := range c.Args.Kw {
+			if k.Key == param && f.isContent(k.Value) {
+				return true
+			}
+		}
+	}
+	return false
+}
