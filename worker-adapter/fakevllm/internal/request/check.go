@@ -48,8 +48,8 @@ type checker struct {
 	first string
 }
 
-// complaint is one of pydantic's errors: its type, the place, the message, the value in words, and the already formatted
-// inside of its context, "" for none.
+// complaint is one of pydantic's errors: its type, the place, the message, the value in words, and the inside of its
+// context as it is printed, "" for none.
 type complaint struct{ kind, loc, msg, input, ctx string }
 
 // add records a complaint. The place of the first one is the answer's param.

@@ -51,7 +51,9 @@ func (c *checker) tools(v *pyjson.Value) []Tool {
 		loc := "body.tools." + strconv.Itoa(i)
 		if kind := t.Get("type"); kind.Kind == pyjson.String && kind.Str != "function" {
 			const want = "'function'"
-			c.add(complaint{"literal_error", loc + ".type", "Input should be " + want, kind.Str, "'expected': " + pyjson.Repr(want)})
+			c.add(complaint{
+				"literal_error", loc + ".type", "Input should be " + want, kind.Str, "'expected': " + pyjson.Repr(want),
+			})
 		}
 		f := t.Get("function")
 		if f.Kind != pyjson.Dict {
