@@ -86,6 +86,7 @@ type config[C any] struct {
 	own   section[C]
 }
 
+// sections lists what is read, in the order in which it is printed.
 func (c *config[C]) sections(spec Spec[C]) []conf.Section {
 	list := []conf.Section{{Key: "log", Into: &c.log}, {Key: "trace", Into: &c.trace}}
 	if spec.UsesBus {
@@ -170,6 +171,7 @@ func fail(p Process, name string, err error) int {
 	return exitFailed
 }
 
+// health is the subcommand that containers run as their check: one line and an exit code.
 func health(ctx context.Context, p Process, address string) int {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

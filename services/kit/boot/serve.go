@@ -83,6 +83,7 @@ func serve[C any](ctx context.Context, spec Spec[C], cfg config[C], p Process) (
 	return h.wait(ctx, group, p.Signals)
 }
 
+// start is bounded: a supervisor that restarts the process is better than one that waits forever.
 func (h *host[C]) start(ctx context.Context, group *lifecycle.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -122,6 +123,7 @@ func (h *host[C]) build(ctx context.Context) error {
 	return err
 }
 
+// dial is Deps.Dial. New owns no connection: the stack closes them after the service has stopped.
 func (h *host[C]) dial(target string, cfg rpc.ClientConfig) (rpc.Conn, error) {
 	conn, err := rpc.Dial(target, cfg, rpc.ClientDeps{Log: h.log})
 	if err != nil {

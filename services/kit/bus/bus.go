@@ -94,6 +94,7 @@ func Connect(_ context.Context, cfg Config, deps Deps) (*Bus, error) {
 	return b, nil
 }
 
+// options never give up: a bus lives as long as its process, and Ready says when it has no server.
 func (b *Bus) options() []nats.Option {
 	return []nats.Option{
 		nats.Name(b.cfg.Name),
@@ -123,12 +124,14 @@ func (b *Bus) onConnect(*nats.Conn) {
 	b.restored = make(chan struct{})
 }
 
+// onReconnect runs after nats has subscribed again, so a consumer that now asks for a snapshot misses nothing after it.
 func (b *Bus) onReconnect(nc *nats.Conn) {
 	b.onConnect(nc)
 	b.log.Info("bus is connected again", "url", nc.ConnectedUrlRedacted())
 	b.gapAll(GapReconnected)
 }
 
+// onDisconnect also runs for each failed attempt to connect; consumers are told of the first alone.
 func (b *Bus) onDisconnect(_ *nats.Conn, err error) {
 	b.mu.Lock()
 	first := b.outage.IsZero()
@@ -145,6 +148,7 @@ func (b *Bus) onDisconnect(_ *nats.Conn, err error) {
 	b.gapAll(GapDisconnected)
 }
 
+// onError gets what has no caller to return to. For a slow consumer nats calls it once per episode, not per message.
 func (b *Bus) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if sub != nil && errors.Is(err, nats.ErrSlowConsumer) {
 		b.mu.Lock()
@@ -167,6 +171,7 @@ func (b *Bus) state() (time.Time, <-chan struct{}) {
 	return b.outage, b.restored
 }
 
+// connectedSince is the time of the last connect; it means nothing during an outage.
 func (b *Bus) connectedSince() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

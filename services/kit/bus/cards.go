@@ -54,6 +54,7 @@ func (b *Bus) DeleteCard(ctx context.Context, workerID string) error {
 	return b.withBucket(ctx, func(kv jetstream.KeyValue) error { return kv.Delete(ctx, workerID) })
 }
 
+// plainToken keeps card keys to what needs no escape, so that other tools can read the bucket.
 func plainToken(s string) bool {
 	for i := range len(s) {
 		if !plain(s[i]) {
@@ -109,6 +110,7 @@ func (b *Bus) bucket(ctx context.Context) (jetstream.KeyValue, error) {
 	return kv, nil
 }
 
+// forgetBucket makes the next use look for the registry, and make it if the server has lost it.
 func (b *Bus) forgetBucket() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -44,7 +44,8 @@ func TestOrderPerSender(t *testing.T) {
 	require.Empty(t, r.gaps)
 }
 
-// TestNothingAfterClose: once Close has returned, a handler is not called; messages meanwhile reach other subscriptions.
+// TestNothingAfterClose: once Close has returned, a handler is not called; messages meanwhile reach other
+// subscriptions.
 func TestNothingAfterClose(t *testing.T) {
 	t.Parallel()
 	b := kittest.Bus(t, kittest.NATS(t))

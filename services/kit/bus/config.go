@@ -77,6 +77,7 @@ func (c *Config) Validate() error {
 	return f.Err()
 }
 
+// security reads nothing: nats opens the files at each connect, so renewed certificates are picked up.
 func (c *Config) security() []nats.Option {
 	var opts []nats.Option
 	if c.Creds != "" {

@@ -14,6 +14,7 @@ type metrics struct {
 	gaps      *prometheus.CounterVec
 }
 
+// newMetrics registers the counters, or takes over those of another bus in this process.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvmesh_bus_" + name, Help: help}, []string{label})

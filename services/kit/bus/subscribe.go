@@ -85,6 +85,7 @@ func (s *Subscription) run(f func()) {
 	}
 }
 
+// gap waits for a handler that is at work, so OnGap sees the state that the last message left.
 func (s *Subscription) gap(g Gap) {
 	s.bus.metrics.gaps.WithLabelValues(g.String()).Inc()
 	if s.onGap != nil {

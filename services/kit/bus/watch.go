@@ -113,6 +113,7 @@ func (w *cardWatch) take(e jetstream.KeyValueEntry) {
 	w.report(CardUpdate{WorkerID: id, Card: card})
 }
 
+// gone reports a worker once: the delete marker and the end of the lease may both be seen.
 func (w *cardWatch) gone(id string) {
 	if _, known := w.seen[id]; known {
 		delete(w.seen, id)

@@ -23,6 +23,7 @@ type byteUnit struct {
 	factor int64
 }
 
+// byteUnits is a function because a package-level slice could be changed.
 func byteUnits() []byteUnit {
 	return []byteUnit{
 		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},

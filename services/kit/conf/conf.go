@@ -64,6 +64,8 @@ func LoadSections(src Source, sections ...Section) error {
 	return load(src, root)
 }
 
+// load lays the layers over one another as YAML nodes and decodes once, so that defaults, types and unknown keys are
+// judged in one place wherever a value came from.
 func load(src Source, root target) error {
 	if key, twice := root.duplicate(); twice {
 		return fmt.Errorf("two configuration fields have the key %q", key)
@@ -114,6 +116,7 @@ func readFile(path string) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
+// environ keeps the last of equal names, as getenv on most systems finds it.
 func environ(list []string) map[string]string {
 	env := make(map[string]string, len(list))
 	for _, entry := range list {

@@ -36,6 +36,7 @@ func (l *loader) decode(path string, n *yaml.Node, t target) {
 	}
 }
 
+// unknown reports a key that no field has, with the nearest name at its level.
 func (l *loader) unknown(at string, key *yaml.Node, t target) {
 	hint := ""
 	if name, ok := nearest(key.Value, t.keys()); ok {
@@ -44,6 +45,8 @@ func (l *loader) unknown(at string, key *yaml.Node, t target) {
 	l.faults.Add(at, "unknown key%s%s", line(key), hint)
 }
 
+// decodeField sends a value to where its type is read: structs key by key, lists and mappings element by element, all
+// else as a leaf. An explicit null resets what a lower layer set.
 func (l *loader) decodeField(at string, n *yaml.Node, f field) {
 	n = resolved(n)
 	switch {
@@ -63,6 +66,7 @@ func (l *loader) decodeField(at string, n *yaml.Node, f field) {
 	}
 }
 
+// decodeList replaces the list as a whole: layers do not merge lists.
 func (l *loader) decodeList(at string, n *yaml.Node, f field) {
 	list := reflect.MakeSlice(f.value.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
@@ -71,6 +75,7 @@ func (l *loader) decodeList(at string, n *yaml.Node, f field) {
 	f.value.Set(list)
 }
 
+// decodeMap replaces the mapping as a whole within one layer; overrides have been merged into the tree before.
 func (l *loader) decodeMap(at string, n *yaml.Node, f field) {
 	t := f.value.Type()
 	m := reflect.MakeMapWithSize(t, len(n.Content)/2)
@@ -106,6 +111,7 @@ func (l *loader) decodeLeaf(at string, n *yaml.Node, f field) {
 	}
 }
 
+// resolved follows an alias. An alias to its own anchor ends with the Go type, whose depth is finite.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -121,6 +127,7 @@ func line(n *yaml.Node) string {
 	return fmt.Sprintf(" (line %d)", n.Line)
 }
 
+// join builds paths as --set takes them.
 func join(path, key string) string {
 	if path == "" {
 		return key

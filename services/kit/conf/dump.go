@@ -35,6 +35,7 @@ func Dump(sections ...Section) ([]byte, error) {
 	return out.Bytes(), enc.Close()
 }
 
+// dumpStruct keeps the order of the fields, which is the order of the reference page.
 func dumpStruct(t target) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, f := range t.fields {
@@ -43,6 +44,7 @@ func dumpStruct(t target) *yaml.Node {
 	return n
 }
 
+// dumpField hides secrets before it looks at anything else, so that a secret list shows not even its length.
 func dumpField(f field) *yaml.Node {
 	v := f.value
 	switch {
@@ -64,6 +66,7 @@ func dumpField(f field) *yaml.Node {
 	return dumpLeaf(f)
 }
 
+// dumpMap sorts: two dumps of one configuration are equal.
 func dumpMap(f field) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	keys := f.value.MapKeys()
@@ -101,6 +104,7 @@ func plainValue(v reflect.Value) any {
 	return v.Interface()
 }
 
+// textNode quotes what YAML would read as another type.
 func textNode(s string) *yaml.Node {
 	n := new(yaml.Node)
 	n.SetString(s)
@@ -145,6 +149,7 @@ func Reference(sections ...Section) (string, error) {
 	return out.String(), nil
 }
 
+// referenceRows flattens inner structs: a row is what --set and the environment can set.
 func referenceRows(out *strings.Builder, path string, t target) {
 	for _, f := range t.fields {
 		at := join(path, f.key)

@@ -61,6 +61,7 @@ func (l *loader) expandValue(path string, n *yaml.Node) {
 	}
 }
 
+// variable is the value of one ${…}; the fault names the variable, never a value.
 func (l *loader) variable(path, ref string) string {
 	name, fallback, hasFallback := strings.Cut(ref, ":-")
 	if v, ok := l.env[name]; ok {
@@ -76,6 +77,8 @@ func (l *loader) variable(path, ref string) string {
 // another program's.
 func (l *loader) overlayEnv(root *yaml.Node, t target) { l.overlayEnvAt(root, t, nil) }
 
+// overlayEnvAt asks for each key instead of reading the environment name by name: "_" separates keys and is also part
+// of them, so a name alone does not tell its path.
 func (l *loader) overlayEnvAt(root *yaml.Node, t target, path []string) {
 	for _, f := range t.fields {
 		at := append(path[:len(path):len(path)], f.key)

@@ -43,6 +43,7 @@ func (t target) parts() []part {
 	return list
 }
 
+// structTarget checks what a caller passed; the message is for the programmer.
 func structTarget(into any) (target, error) {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {

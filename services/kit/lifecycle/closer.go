@@ -14,6 +14,7 @@ type Stack struct {
 	items []closer
 }
 
+// closer is one resource.
 type closer struct {
 	name  string
 	close func(context.Context) error

@@ -87,6 +87,7 @@ func (g *Group) Start(ctx context.Context) error {
 	return nil
 }
 
+// startOne marks the member as started before it waits: what runs but never gets ready must be stopped too.
 func (g *Group) startOne(ctx context.Context, m *member) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -119,6 +120,7 @@ const (
 	readyPollMost  = 250 * time.Millisecond
 )
 
+// awaitReady returns the last reason when the time is over: "deadline exceeded" alone helps nobody.
 func (g *Group) awaitReady(ctx context.Context, m *member) error {
 	if m.Ready == nil {
 		return nil
@@ -185,6 +187,8 @@ func (g *Group) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// stop spends one grace on both Stop and the return of Run. A component that overruns it keeps its goroutine; the group
+// goes on, because others still have work to save.
 func (m *member) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.Grace)
 	defer cancel()

@@ -31,12 +31,14 @@ const (
 	placed
 )
 
+// sorter is one depth-first walk.
 type sorter struct {
 	byName map[string]Component
 	state  map[string]visit
 	order  []Component
 }
 
+// visit places what c needs before c. path is the way from the root, for the message about a circle.
 func (s *sorter) visit(c Component, path []string) error {
 	path = append(path, c.Name)
 	switch s.state[c.Name] {

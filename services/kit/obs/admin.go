@@ -111,6 +111,7 @@ type Readiness struct {
 	NotReady []lifecycle.NotReady `json:"not_ready"`
 }
 
+// readyz bounds the checks: a probe that hangs tells its caller less than one that fails.
 func readyz(notReady func(context.Context) []lifecycle.NotReady) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)

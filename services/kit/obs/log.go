@@ -60,6 +60,7 @@ func NewLogger(cfg LogConfig, w io.Writer, service string) *slog.Logger {
 // error. gRPC has one logger per process, which only a main sets, with grpclog.SetLoggerV2.
 func GRPCLogger(log *slog.Logger) grpclog.LoggerV2 { return grpcLogger{log.With("component", "grpc")} }
 
+// grpcLogger is grpclog.LoggerV2. Fatal does not exit: a library does not end the process.
 type grpcLogger struct{ log *slog.Logger }
 
 func (g grpcLogger) line(level slog.Level, text string) {

@@ -45,6 +45,7 @@ func (c *copier) copy(dst, src any) error {
 	return nil
 }
 
+// plan may be made twice by two first calls; both are equal.
 func (c *copier) plan(t reflect.Type) copyPlan {
 	if p, ok := c.plans.Load(t); ok {
 		return p.(copyPlan)

@@ -48,6 +48,7 @@ type memAddr string
 func (memAddr) Network() string  { return SchemeMem }
 func (a memAddr) String() string { return SchemeMem + "://" + string(a) }
 
+// newEndpoint is not on the network yet: Start takes the name.
 func newEndpoint(name string, list []Interceptor) *endpoint {
 	e := &endpoint{addr: memAddr(name), methods: map[string]memMethod{}}
 	e.running, e.idle = map[*memCall]struct{}{}, make(chan struct{})
@@ -87,6 +88,7 @@ func (e *endpoint) begin(caller context.Context, method string, md metadata.MD) 
 	return c, nil
 }
 
+// end gives back what begin took. Cancelling first lets go of the caller's context, which may live much longer.
 func (e *endpoint) end(c *memCall) {
 	c.cancel()
 	e.mu.Lock()
@@ -118,6 +120,7 @@ func (e *endpoint) cancelAll() {
 	}
 }
 
+// wasStopped tells a handler's own cancellation from the server's.
 func (e *endpoint) wasStopped() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,4 +153,5 @@ func (v valueless) Value(key any) any {
 	return nil
 }
 
+// AfterFunc is what package context asks a foreign parent for before it resorts to a goroutine.
 func (v valueless) AfterFunc(f func()) func() bool { return context.AfterFunc(v.Context, f) }

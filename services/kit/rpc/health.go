@@ -29,12 +29,14 @@ type healthPublisher struct {
 	stopped bool
 }
 
+// newHealthPublisher reports NOT_SERVING until the first poll.
 func newHealthPublisher(every time.Duration, log *slog.Logger) *healthPublisher {
 	h := &healthPublisher{every: every, log: log, srv: health.NewServer(), over: make(chan struct{})}
 	h.srv.SetServingStatus("", healthv1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
 
+// register adds grpc.health.v1.Health to a server.
 func (h *healthPublisher) register(r grpc.ServiceRegistrar) {
 	healthv1.RegisterHealthServer(r, healthService{h.srv, h.over})
 }
@@ -66,6 +68,7 @@ func (s healthService) Watch(in *healthv1.HealthCheckRequest, ss healthv1.Health
 	}
 }
 
+// watchStream is a watch with the context that the stop ends.
 type watchStream struct {
 	healthv1.Health_WatchServer
 	ctx context.Context //nolint:containedctx // the stream hands out its context

@@ -35,6 +35,8 @@ type unaryCall struct {
 	opts        []grpc.CallOption
 }
 
+// invoke returns what the handler answers even if ctx ended meanwhile: the work is done, and a caller that cares looks
+// at its context.
 func (c *memConn) invoke(ctx context.Context, u unaryCall) error {
 	ctx, cancel := c.prep.deadline(ctx)
 	defer cancel()

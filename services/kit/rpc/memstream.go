@@ -168,6 +168,7 @@ func (s *memClientStream) RecvMsg(m any) error {
 	return err
 }
 
+// recv takes what is queued before the handler's result: the queue is closed, not emptied, when the handler ends.
 func (s *memClientStream) recv(m any) error {
 	select {
 	case in, ok := <-s.toClient:

@@ -50,6 +50,7 @@ func (t *memTransport) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
+// setHeader is called with mu held.
 func (t *memTransport) setHeader(md metadata.MD) error {
 	if t.sent {
 		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: the header has been sent already")
@@ -65,6 +66,7 @@ func (t *memTransport) flush() {
 	t.markSent()
 }
 
+// markSent is called with mu held. An empty header counts as sent too.
 func (t *memTransport) markSent() {
 	if t.sent {
 		return
@@ -75,6 +77,7 @@ func (t *memTransport) markSent() {
 	}
 }
 
+// headerCopy keeps the two sides from writing to one map.
 func (t *memTransport) headerCopy() metadata.MD {
 	t.mu.Lock()
 	defer t.mu.Unlock()

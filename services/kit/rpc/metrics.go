@@ -34,6 +34,7 @@ type methodMetrics struct {
 	byReason []atomic.Pointer[boundCounter] // index = reason; UNSPECIFIED stands for OK
 }
 
+// boundCounter is a named struct because atomic.Pointer cannot hold an interface.
 type boundCounter struct{ prometheus.Counter }
 
 // unknownMethod is the label of calls to methods that are not registered; their names come from outside and are not
@@ -45,6 +46,7 @@ func durationBuckets() []float64 {
 	return []float64{25e-6, 1e-4, 25e-5, 1e-3, 25e-4, 1e-2, 25e-3, 0.1, 0.25, 1, 2.5, 10, 30, 120}
 }
 
+// newServerMetrics registers the vectors; servers of one process that share a registerer share them.
 func newServerMetrics(reg prometheus.Registerer) (*serverMetrics, error) {
 	m := &serverMetrics{
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -97,6 +99,7 @@ func (m *serverMetrics) register(desc *grpc.ServiceDesc) {
 	}
 }
 
+// bind costs a look-up per vector, once per method and server.
 func (m *serverMetrics) bind(method string) *methodMetrics {
 	return &methodMetrics{
 		method:   method,
@@ -106,6 +109,7 @@ func (m *serverMetrics) bind(method string) *methodMetrics {
 	}
 }
 
+// of never makes a label from a caller's text.
 func (m *serverMetrics) of(method string) *methodMetrics {
 	if mm, ok := m.methods[method]; ok {
 		return mm

@@ -26,6 +26,7 @@ type preparer struct {
 	send    []string      // from outgoing metadata alone
 }
 
+// newPreparer copies the list: the configuration stays the caller's.
 func newPreparer(cfg ClientConfig) *preparer {
 	return &preparer{timeout: cfg.Timeout, forward: forwarded(), send: slices.Clone(cfg.Metadata)}
 }

@@ -56,6 +56,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
+// stopMem leaves the name first, so that callers who wait meet the next server and not a refusal.
 func (s *Server) stopMem(ctx context.Context) error {
 	s.slot.leave(s.ep)
 	idle := s.ep.drain()
@@ -69,6 +70,7 @@ func (s *Server) stopMem(ctx context.Context) error {
 	return s.cut(idle, running)
 }
 
+// stopGRPC hands over from GracefulStop to Stop: the first then returns too, as its handlers have been cancelled.
 func (s *Server) stopGRPC(ctx context.Context) error {
 	idle := make(chan struct{})
 	go func() { // ends with the handlers

@@ -153,6 +153,7 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 	return list, checkInterceptors(list)
 }
 
+// newGRPC is the only place where grpc-go's options are set.
 func newGRPC(cfg ServerConfig, list []Interceptor) (*grpc.Server, error) {
 	opts := []grpc.ServerOption{
 		grpc.UnaryInterceptor(chainUnary(list)),

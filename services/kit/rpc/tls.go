@@ -96,6 +96,7 @@ func (t *ClientTLS) credentials(scheme string) (credentials.TransportCredentials
 	return credentials.NewTLS(c), nil
 }
 
+// loadPool reads the certificates that a peer's must lead to; a file without any is an error, not an empty pool.
 func loadPool(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {

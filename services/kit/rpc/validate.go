@@ -66,6 +66,7 @@ func validateStep(v *Validator) Interceptor {
 	}
 }
 
+// checkedStream validates what the handler receives, each message by itself.
 type checkedStream struct {
 	grpc.ServerStream
 	v *Validator

@@ -92,6 +92,8 @@ func at(listen string) string {
 	return " at " + listen
 }
 
+// options turns off signals and the listener: the hosting process has its own handling, and others must not connect
+// unasked.
 func (s *Server) options(cfg Config) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "kvmesh-embedded", NoSigs: true, DontListen: cfg.Listen == "",
@@ -131,6 +133,8 @@ func hostPort(listen string) (host string, port int, err error) {
 	return host, port, err
 }
 
+// probe opens and closes the port. The gap until the server takes it is small, and a loser then still fails, only
+// later.
 func probe(listen string) error {
 	lis, err := net.Listen("tcp", listen)
 	if err != nil {
