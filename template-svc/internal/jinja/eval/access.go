@@ -8,6 +8,11 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Attribute access follows the sandboxed environment: Python's getattr
+// first, then the item of that name, then an undefined value that remembers
+// both. The names of dict methods therefore hide items of the same name,
+// and everything that starts with two underscores is refused.
+
 // getattr compiles x.name: the Python attribute first, then the item.
 func (c *compiler) getattr(n *syntax.Getattr, s *scope) exprFunc {
 	obj := c.expr(n.Node, s)

@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Arguments are computed onto one stack per render and handed on as a
+// window into it. A callee that keeps arguments, such as a generator,
+// copies them; every other call costs no allocation.
+
 // keyword is one keyword argument.
 type keyword struct {
 	name  string

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Targets of set, for and with are names, ns.attr or tuples of targets.
+// Binding a tuple takes exactly as many members as it has targets.
+
 // binder compiles the binding of a target to a value.
 func (c *compiler) binder(target syntax.Expr, s *scope) func(f *frame, v value.Value) error {
 	switch t := target.(type) {

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Which attributes a Python object has decides between an item, a method
+// and a SecurityError, so the names are listed here by type.
+
 // isDictAttr reports whether a name is an attribute of every dict, so that
 // d.name is not the item.
 func isDictAttr(name string) bool {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// batch and slice cut a sequence into lists. Both are lazy: faults of their
+// arguments come with the first step.
+
 // batchFilter is batch(value, linecount, fill_with=None): lists of
 // linecount members, the last one filled up.
 func batchFilter(r *run, b []value.Value) (value.Value, error) {

@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A block prints where it stands. There is no inheritance, as there is no
+// loader; what is left is that a block has variables of its own and that
+// self can print it again.
+
 // loader compiles include, import, from and extends, which fail when reached.
 func (c *compiler) loader(n *syntax.Loader, s *scope) stmtFunc {
 	if n.Tag == "extends" {

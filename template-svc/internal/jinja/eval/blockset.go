@@ -4,6 +4,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// self gives the blocks of the template as functions.
+
 // blockSet is self: its attributes are the template's blocks.
 type blockSet struct {
 	r      *run

@@ -5,6 +5,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
 )
 
+// Statements run in a list. Each is charged before it runs, by the number
+// of nodes of its own expressions, so that one wide statement cannot do the
+// work of a thousand for the price of one.
+
 // priced is a statement with the steps it costs.
 type priced struct {
 	run  stmtFunc

@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Whatever can be called is a callable: native functions, macros, loops,
+// joiners. Calls of methods of str, dict and list, which chat templates
+// make all the time, skip the bound method that Python would create.
+
 // nativeFunc is a callable of the engine.
 type nativeFunc func(r *run, a *args) (value.Value, error)
 

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Set blocks and filter blocks print to the output like everything else;
+// their text is cut off its end afterwards.
+
 // captured compiles a body whose text becomes a value.
 func (c *compiler) captured(nodes []syntax.Node, s *scope) (enter, leave func(*frame), body stmtFunc) {
 	s.sym.visitAll(nodes)

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The filters that change letters or edges of a text take any value and
+// work on its text; Markup stays Markup.
+
 // caseFilter makes a filter of a case mapping; Markup stays Markup.
 func caseFilter(name string, f func(string) string) nativeFunc {
 	sig := newSignature("do_"+name, 1, "s")

@@ -4,6 +4,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// What built-ins make is charged before it is made, in bytes, and what they
+// walk over in steps. The constants are sizes on a 64-bit machine, rounded
+// up.
+
 // cellBytes is what one more cell of a list is charged.
 const cellBytes = 24
 

@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The root is compiled first and the blocks after it, since blocks see what
+// the root exports. Names of the render's variables are numbered while
+// compiling goes on.
+
 // compiler builds one program. Its error is sticky: the first one counts.
 type compiler struct {
 	err        error

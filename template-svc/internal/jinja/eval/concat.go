@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The operator ~ joins the texts of its operands, however many, at once.
+
 // concat compiles a chain of ~: the texts of all operands, joined.
 func (c *compiler) concat(n *syntax.Concat, s *scope) exprFunc {
 	parts := make([]exprFunc, len(n.Nodes))

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Conditions are compiled to functions of bool: a test or comparison in an
+// if then never makes a value of its result.
+
 // condExpr compiles "a if test else b"; without else the false branch is
 // undefined with a hint that names the line.
 func (c *compiler) condExpr(n *syntax.Cond, s *scope) exprFunc {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// cycler and joiner are the stateful helpers of Jinja2. Their state belongs
+// to the render that made them.
+
 // cycler is the object of cycler(...).
 type cycler struct {
 	items []value.Value

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// keys(), values() and items() are views: they have a length and can be
+// walked both ways, but not indexed, and JSON does not know them.
+
 // dictView is dict.keys(), values() or items().
 type dictView struct {
 	name string

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// filesizeformat counts in powers of 1,000, or of 1,024 with binary
+// prefixes.
+
 var fileSizeSignature = newSignature("do_filesizeformat", 1, "value", "binary")
 
 // fileSizeFilter is filesizeformat(value, binary=False).

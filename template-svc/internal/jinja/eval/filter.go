@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A filter is a native function whose first argument is the value. The
+// usual cases of the commonest ones are tried before arguments are
+// gathered.
+
 // filter compiles x|name(...).
 func (c *compiler) filter(n *syntax.Filter, s *scope) exprFunc {
 	expr := c.expr(n.Node, s)

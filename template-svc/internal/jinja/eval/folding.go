@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Jinja2 computes expressions of literals when it compiles. That shows in
+// one place: there, a slice that fails gives undefined instead of an error.
+
 // hasConstantSlice reports whether an expression is made of literals alone and
 // slices something. Jinja2 computes such an expression ahead of time, and then
 // a slice that fails gives undefined.

@@ -4,6 +4,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A frame at compile time is a scope; at run time its variables are slots
+// of the record of the function it belongs to. Entering a frame sets up the
+// slots whose names it binds, and nothing else.
+
 // scope is a frame at compile time.
 type scope struct {
 	sym *symbols

@@ -1,5 +1,10 @@
 package eval
 
+// Loops, with and filter blocks have frames within the function around
+// them. Macros, call bodies, recursive loops and loop filters are functions
+// of their own, as in the Python code that Jinja2 generates, which decides
+// what a closure sees.
+
 // function is what one activation record belongs to at run time: the root, a
 // block, a macro or call body, a recursive loop or a loop's filter. Frames
 // inside one share its slots.

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The environment's globals: Jinja2's own five, range, and the two that
+// transformers adds.
+
 // builtin gives a global of the environment, the zero Value if there is none
 // of that name.
 func builtin(name string) value.Value {

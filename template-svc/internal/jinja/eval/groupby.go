@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// groupby gives pairs that also answer to grouper and list, print as tuples
+// and are lists in JSON.
+
 // groupByFilter is groupby(value, attribute, default=None,
 // case_sensitive=False): sorted first; a group shows the key of its first
 // member as written.

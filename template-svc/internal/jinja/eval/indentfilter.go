@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// indent adds a newline, splits at every Python line end and joins with
+// "\n", so that other line ends become newlines.
+
 var indentSignature = newSignature("do_indent", 1, "s", "width", "first", "blank")
 
 // indentFilter is indent(s, width=4, first=False, blank=False): every line

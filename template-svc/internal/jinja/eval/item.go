@@ -8,6 +8,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Item access asks for the item first and for an attribute of that name
+// second. What is absent, out of range or of a wrong key type is undefined,
+// never an error.
+
 // subscript is Python's v[key] with failed look-ups as ok false; only an
 // undefined v is an error.
 func subscript(v, key value.Value) (item value.Value, ok bool, err error) {

@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// join takes members of any type; within an autoescape block a single
+// Markup makes the whole result Markup.
+
 var joinSignature = newSignature("sync_do_join", 1, "value", "d", "attribute")
 
 // joinFilter is join(value, d=”, attribute=None).

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// tojson here is transformers' own: json.dumps without HTML escapes, with
+// its parameters in positional order.
+
 var tojsonSignature = newSignature("_compile_jinja_template.<locals>.tojson", 1,
 	"x", "ensure_ascii", "indent", "separators", "sort_keys")
 

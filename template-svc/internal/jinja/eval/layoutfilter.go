@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// wordwrap works line by line with the algorithm of Python's textwrap.
+
 var wordWrapSignature = &signature{
 	name: "do_wordwrap", required: 1, hidden: 1,
 	params: []string{"s", "width", "break_long_words", "wrapstring", "break_on_hyphens"},

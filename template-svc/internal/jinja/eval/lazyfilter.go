@@ -4,6 +4,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The lazy filters give generators: without length, used up by the first
+// loop, their faults unseen until then. Each step of one counts as a nested
+// call.
+
 // lazyFilterOf gives the filters whose result is a generator: nothing is
 // computed, and no fault seen, before something iterates over it.
 func lazyFilterOf(name string) nativeFunc {

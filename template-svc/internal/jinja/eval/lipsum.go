@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// lipsum and random draw from a fixed sequence: a prompt that differs from
+// render to render would never meet a cached block.
+
 // loremWords feed lipsum.
 const loremWords = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore " +
 	"et dolore magna aliqua enim ad minim veniam quis nostrud exercitation ullamco laboris nisi"

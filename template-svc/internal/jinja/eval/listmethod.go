@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Methods that would change a list are hidden by the sandbox; what is left
+// counts and finds.
+
 // listMethods gives a method of list or tuple that changes nothing.
 func listMethods(name string) methodFunc {
 	switch name {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Literals made of constants alone are made once, when the template is
+// compiled: values are immutable.
+
 // constant compiles a value that is known.
 func constant(v value.Value) exprFunc {
 	return func(*frame) (value.Value, error) { return v, nil }

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A loop over a list whose loop variable nobody reads runs without an
+// object per loop or round. All others pull from an iterator.
+
 // forLoop is a compiled loop.
 type forLoop struct {
 	node  *syntax.For

@@ -5,6 +5,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The attributes of the loop variable read ahead only as far as they must:
+// first and index not at all, last by one, length of a generator to its
+// end.
+
 var (
 	noPrevious = value.Undefined(&value.Undef{Hint: "there is no previous item"})
 	noNext     = value.Undefined(&value.Undef{Hint: "there is no next item"})

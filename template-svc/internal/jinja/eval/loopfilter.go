@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// "for x in y if z" filters before the loop counts: loop.length and
+// loop.last know only what passes.
+
 // loopFilter compiles "if" of a loop to a lazy filter with a record of its own.
 func (c *compiler) loopFilter(n *syntax.For, s *scope) func(f *frame, it value.Iterator) value.Iterator {
 	inner := s.function()

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// For lists and tuples the loop variable is an index; for all else it holds
+// one value back and one ahead.
+
 // loop is the loop variable. It reads one value ahead only when a template
 // asks for last or nextitem, and the rest only for a length that a sequence
 // does not have.

@@ -5,6 +5,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A macro is its compiled body with the record it was defined in. Its text
+// goes to the end of the output; a call whose result is printed leaves it
+// there.
+
 // macroDef is a compiled macro or call body.
 type macroDef struct {
 	name     string // "" for a caller

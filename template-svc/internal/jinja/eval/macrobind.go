@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Arguments go to parameters by place, then by name; the rest is varargs
+// and kwargs if the body reads them, else a TypeError in Jinja2's words.
+
 // bind puts arguments into the parameters' slots.
 func (d *macroDef) bind(f *frame, a *args) error {
 	n := min(len(a.pos), len(d.params))

@@ -5,6 +5,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Bodies of macros, call blocks and generation tags are compiled alike.
+// Which of caller, varargs and kwargs a body accepts depends on which it
+// reads before binding them.
+
 // macroBody compiles parameters and body.
 func (c *compiler) macroBody(n syntax.Node, name string, sig *syntax.Signature, body []syntax.Node, s *scope) *macroDef {
 	inner := s.function()

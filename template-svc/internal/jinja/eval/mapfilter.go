@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// map applies a filter, or follows an attribute path, to each member.
+// Filters named at run time are looked up at run time.
+
 // pathParts splits a dotted attribute; parts of digits are indices.
 func pathParts(attr string) []value.Value {
 	var parts []value.Value

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Markup is text that counts as escaped. Beyond str it knows how to undo
+// that.
+
 // markupMethods gives what Markup has beyond str.
 func markupMethods(name string) methodFunc {
 	switch name {

@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Methods that would change a dict are hidden by the sandbox; what is left
+// reads.
+
 // dictMethods gives a method of dict that changes nothing.
 func dictMethods(name string) methodFunc {
 	switch name {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Methods of Python's built-in types check their arguments in C, with
+// messages of their own kinds. These helpers write the common ones.
+
 // typeError makes a TypeError.
 func typeError(format string, a ...any) error { return pyerr.Newf(pyerr.Type, format, a...) }
 

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A namespace is the only thing a template can change, and the only way out
+// of a scope.
+
 // newDict is dict(mapping or pairs, **kwargs).
 func newDict(r *run, a *args) (*value.Dict, error) {
 	if err := r.m.Bytes(objectBytes); err != nil {

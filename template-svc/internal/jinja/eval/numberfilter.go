@@ -7,6 +7,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The filters that make numbers read text as Python's int() and float() do.
+
 // numberFilterOf gives the filters that make numbers.
 func numberFilterOf(name string) nativeFunc {
 	switch name {

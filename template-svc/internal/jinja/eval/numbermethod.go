@@ -11,6 +11,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Bools are ints and share their methods.
+
 // numberAttr gives the data attributes of ints and floats.
 func numberAttr(v value.Value, name string) (value.Value, bool) {
 	zero := value.Int(0)

@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Operators compute both operands and leave types to package value.
+
 // unary compiles not, - and +.
 func (c *compiler) unary(n *syntax.Unary, s *scope) exprFunc {
 	if n.Op == "not" {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Most of a chat template prints. Each kind of printed expression that
+// would make a text only to print it writes to the output instead.
+
 // output compiles a run of plain text and printed expressions.
 func (c *compiler) output(n *syntax.Output, s *scope) stmtFunc {
 	parts := make([]func(f *frame) error, 0, len(n.Nodes))

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// pprint fills lines of 80 columns with the algorithm of Python's pprint
+// module.
+
 // prettyWidth is the line width of pprint, prettyDepth the nesting it bears.
 const (
 	prettyWidth = 80

@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// pprint sorts the keys of dicts, of mixed types by the names of the types.
+
 // sortedKeys gives v with the keys of all dicts in order.
 func sortedKeys(r *run, v value.Value, depth int) (value.Value, error) {
 	if depth > prettyDepth {

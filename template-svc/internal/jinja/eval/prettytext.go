@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// pprint breaks long texts between words and puts the parts under one
+// another.
+
 // wordPattern cuts a line into words with the whitespace after them.
 var wordPattern = regexp.MustCompile(`[^\s]*\s*`)
 

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// What is printed is charged by its bytes, whether or not it was made
+// before.
+
 // printer gives the printing of a value: its text, escaped within an
 // autoescape block.
 func (c *compiler) printer() func(f *frame, v value.Value) error {

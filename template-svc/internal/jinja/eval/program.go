@@ -21,6 +21,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A program holds no state of a render. Records, stacks and argument lists
+// of finished renders are kept for later ones, emptied of their values.
+
 // Var is one variable of a render.
 type Var struct {
 	Name  string

@@ -9,6 +9,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A range is three numbers; its members are made when they are asked for.
+
 // maxRange is the sandbox's bound on the length of a range.
 const maxRange = 100000
 

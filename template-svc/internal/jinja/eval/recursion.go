@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// loop(...) runs a recursive loop again, in a record of its own, one level
+// deeper.
+
 // recursion lets a loop object call its loop again.
 type recursion struct {
 	l  *forLoop

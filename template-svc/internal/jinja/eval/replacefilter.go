@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// replace and format are Python's str.replace and % on texts of any values.
+
 var replaceSignature = newSignature("do_replace", 3, "s", "old", "new", "count")
 
 // replaceFilter is replace(s, old, new, count=None). Its operands are texts

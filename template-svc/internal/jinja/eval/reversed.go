@@ -5,6 +5,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Only sequences can be walked from their end; a generator cannot.
+
 // reversed is Python's reversed(v).
 func reversed(r *run, v value.Value) (value.Iterator, error) {
 	switch v.Kind() {

@@ -9,6 +9,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// round is exact: decimal digits of the float's own value decide, halves go
+// to even.
+
 // roundFilter is round(value, precision=0, method='common'): "common" is
 // Python's round, so that ints stay ints and halves go to even.
 func roundFilter(r *run, b []value.Value) (value.Value, error) {

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// One run serves one render at a time. The output buffer is the caller's
+// own; macros and set blocks use its end as scratch space.
+
 // run is the state of one render.
 type run struct {
 	m       limit.Meter

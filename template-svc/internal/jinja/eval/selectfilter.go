@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// select and reject, with or without an attribute, pass members through a
+// test named at run time.
+
 // selectFilter is select, reject and their forms for attributes.
 func selectFilter(name string, byAttr bool) nativeFunc {
 	sig := &signature{name: "sync_do_" + name, required: 1, hidden: 1, params: []string{"value"}}

@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Filters that pick from sequences or pass values on. Lists being
+// immutable, many of them return what they were given.
+
 // sequenceFilterOf gives the filters over sequences and values as they are.
 func sequenceFilterOf(name string) nativeFunc {
 	switch name {

@@ -8,6 +8,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Filters, tests and globals are Python functions: their arguments are
+// bound by place and name, and a wrong call is refused with CPython's
+// words.
+
 // signature binds arguments to the parameters of a Python function.
 type signature struct {
 	name     string

@@ -8,6 +8,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Slices are Python's: bounds are clipped, a step may be negative. A slice
+// with step 1 shares memory with what it was cut from.
+
 // slice compiles x[start:stop:step], which is Python's own operator and not
 // the sandbox's getitem, so its faults are not turned into undefined.
 func (c *compiler) slice(n *syntax.Getitem, sl *syntax.Slice, s *scope) exprFunc {

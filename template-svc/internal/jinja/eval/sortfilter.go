@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Sorting ignores case unless told otherwise and is stable. Keys that do
+// not compare end it with Python's TypeError.
+
 // extremeFilter is min or max(value, case_sensitive=False, attribute=None):
 // the first of equal members wins.
 func extremeFilter(name string) nativeFunc {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Statements give back how they ended, since break and continue must cross
+// ifs and captures up to their loop.
+
 // branch is one arm of an if.
 type branch struct {
 	test func(f *frame) (bool, error)

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// str.format looks its fields up through the sandbox, so that
+// "{0.__class__}" is as undefined as x.__class__.
+
 // formatFields resolves the fields of str.format within the sandbox.
 type formatFields struct {
 	r *run

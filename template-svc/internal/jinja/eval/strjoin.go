@@ -6,6 +6,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Joining and replacing are charged for their results before they are made.
+
 // strJoin is join(iterable): TypeError for members that are no strings;
 // Markup escapes instead.
 func strJoin(r *run, self value.Value, a *args) (value.Value, error) {

@@ -6,6 +6,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Methods that lay out text count code points and bound their padding.
+
 // partitionMethod is partition or rpartition: a tuple of three.
 func partitionMethod(name string) methodFunc {
 	return func(r *run, self value.Value, a *args) (value.Value, error) {

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The methods of str, by name. A name is looked up when the template is
+// compiled, so that a call costs no search.
+
 // strMethods gives a method of str, nil if there is none of that name.
 func strMethods(name string) methodFunc {
 	switch name {

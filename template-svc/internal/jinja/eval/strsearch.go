@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Searches take optional bounds in code points, clipped like those of
+// slices.
+
 // affixes checks the first argument of startswith and endswith.
 func affixes(name string, v value.Value) ([]value.Value, error) {
 	if v.IsStr() {

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Splitting charges its parts before it makes them: a text of separators
+// has as many parts as bytes.
+
 // stripText strips the characters of set, whitespace if set is not given.
 func stripText(s, set, side string, given bool) string {
 	left, right := side != "rstrip", side != "lstrip"

@@ -6,6 +6,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Chat templates build texts with long chains of +. A chain of plain
+// strings is gathered and joined once, or printed piece by piece; the first
+// operand of another type turns it into a chain of sums.
+
 // sumTerms flattens a chain of + to its operands, left to right.
 func sumTerms(e syntax.Expr, terms []syntax.Expr, nodes []syntax.Node) ([]syntax.Expr, []syntax.Node) {
 	if b, ok := e.(*syntax.Binary); ok && b.Op == "+" {

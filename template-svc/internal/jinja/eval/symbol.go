@@ -4,6 +4,10 @@ import (
 	"sort"
 )
 
+// Jinja2 decides per frame, before it generates code, where each name comes
+// from. The rules below are those of its idtracking module: they decide
+// what a template prints, and which kwargs of a request count as used.
+
 // action says how a variable gets its value when its frame is entered.
 type action uint8
 

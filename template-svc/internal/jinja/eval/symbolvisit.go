@@ -4,6 +4,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/syntax"
 )
 
+// The names of a frame are entered in the order of the source. Statements
+// with a frame of their own are entered by what they read or bind in this
+// one.
+
 // visitAll enters the names of nodes in order. Frames of their own are not
 // looked into.
 func (s *symbols) visitAll(nodes []syntax.Node) {

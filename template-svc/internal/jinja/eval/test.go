@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Tests give a bool. Those that need no arguments are compiled to a
+// function of the value alone.
+
 // testFunc is a test; the value comes first among the arguments.
 type testFunc func(r *run, a *args) (bool, error)
 

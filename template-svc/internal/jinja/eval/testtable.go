@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Tests with arguments, and the names that select and its kin look up at
+// run time.
+
 // testName is the Python name of a test's function in argument errors.
 func testName(name string) string {
 	switch name {

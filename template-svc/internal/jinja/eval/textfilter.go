@@ -4,6 +4,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Text filters work on str(value): none|trim is the text "None".
+
 // textFilterOf gives the filters that make text.
 func textFilterOf(name string) nativeFunc {
 	switch name {

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// translate maps code points; its table is a dict, made by hand or by
+// maketrans.
+
 // translate is translate(table): a mapping from code points to texts, code
 // points or None.
 func translate(r *run, self value.Value, a *args) (value.Value, error) {

@@ -7,6 +7,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// truncate leaves texts that are only a little too long as they are.
+
 var truncateSignature = &signature{
 	name: "do_truncate", required: 1, hidden: 1,
 	params: []string{"s", "length", "killwords", "end", "leeway"},

@@ -6,6 +6,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Percent-encoding and attributes of XML, the two filters made for markup.
+
 var xmlAttrSignature = &signature{
 	name: "do_xmlattr", required: 1, hidden: 1,
 	params: []string{"d", "autospace"},

@@ -9,6 +9,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// urlize splits at whitespace and looks at each word by itself, with
+// patterns that take linear time.
+
 // The shapes that urlize knows: web addresses, mail addresses, schemes.
 var (
 	webPattern = regexp.MustCompile(`(?i)^(?:(?:https?://|www\.)(?:(?:[\pL\pN_%-]+\.)+)?(?:[a-z]{2,63}|xn--[\pL\pN_%]{2,59})` +

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// A variable is read from a slot some records up, or straight from the
+// render's variables if no frame around binds it.
+
 // getter reads a variable; the zero Value stands for "not set".
 func getter(s *scope, r ref) func(f *frame) value.Value {
 	slot := r.slot

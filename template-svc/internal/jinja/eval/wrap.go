@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// This is textwrap with whitespace kept: lines are filled greedily with
+// words, and longer words are broken.
+
 // wrapper fills lines of at most width code points the way Python's textwrap
 // does with whitespace kept as it is.
 type wrapper struct {

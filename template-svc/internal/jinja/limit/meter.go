@@ -4,6 +4,9 @@ import (
 	"context"
 )
 
+// Counting is a subtraction and a branch; the context is looked at only
+// once per window of steps.
+
 // ctxSteps is how many steps pass between two looks at the context: a step is
 // about 50 ns, so a cancelled render ends within some 0.1 ms.
 const ctxSteps = 1024

@@ -6,6 +6,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Tags that open a scope or a setting around a body.
+
 // parseAutoescape reads: autoescape expression ... endautoescape.
 func (p *parser) parseAutoescape() Node {
 	n := &Autoescape{Pos: p.pos(p.next())}

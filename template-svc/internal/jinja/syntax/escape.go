@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 )
 
+// String literals hold Python's escapes, decoded after newlines were
+// normalised.
+
 // str moves over a string literal; false if it has no end.
 func (l *lexer) str(quote byte) bool {
 	for i := l.at + 1; i < len(l.s); i++ {

@@ -1,5 +1,9 @@
 package syntax
 
+// One function per level of the grammar, loosest first. All binary levels
+// are left-associative. Chains are loops, nesting is recursion, and both
+// are counted.
+
 // expression reads an expression of the loosest level, one level deeper.
 func (p *parser) expression() Expr { return p.nested(p.condexpr) }
 

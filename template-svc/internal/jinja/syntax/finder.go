@@ -1,5 +1,7 @@
 package syntax
 
+// The detection reads names without regard to scopes, as vLLM does.
+
 // finder holds what the detection knows of a tree.
 type finder struct {
 	tree     *Template

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// There is no loader, so these tags only need to parse: what they name
+// cannot be found.
+
 // parseInclude reads include and extends, which fail when they are reached.
 func (p *parser) parseInclude() Node {
 	t := p.next()

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Inside a tag tokens follow one another; the closing sign counts only
+// while no bracket is open.
+
 // tag reads tokens up to the closing sign.
 func (l *lexer) tag(sign string, end kind) error {
 	l.brackets = l.brackets[:0]

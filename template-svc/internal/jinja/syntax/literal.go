@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Numbers are lexed as Jinja2 does: underscores between digits, prefixes
+// for other bases, and no float right after a dot.
+
 // digits gives the length of a run of digits with single underscores between
 // them at byte i; leading allows an underscore in front as well.
 func (l *lexer) digits(i int, set string, leading bool) int {

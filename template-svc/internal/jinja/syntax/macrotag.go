@@ -1,5 +1,8 @@
 package syntax
 
+// Parameters with defaults come last; defaults are expressions of the
+// macro's own frame.
+
 // signature reads the parameters of a macro or call block.
 func (p *parser) signature() Signature {
 	var s Signature

@@ -1,5 +1,7 @@
 package syntax
 
+// Subscripts and calls bind tighter than signs, filters and tests looser.
+
 // postfix reads subscripts and calls after an operand.
 func (p *parser) postfix(e Expr) Expr {
 	for n := 0; p.chain(n); n++ {

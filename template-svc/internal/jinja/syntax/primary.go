@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Adjacent string literals join. Only the two spellings of each constant
+// are constants.
+
 // primary reads a name, literal or bracketed expression.
 func (p *parser) primary(namespace bool) Expr {
 	t := p.cur()

@@ -4,6 +4,9 @@ import (
 	"strings"
 )
 
+// Comments and raw bodies are found before anything inside them is looked
+// at.
+
 // comment moves over a comment; the first "#}" ends it, comments do not
 // nest.
 func (l *lexer) comment(open int) error {

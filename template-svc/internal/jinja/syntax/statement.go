@@ -1,5 +1,8 @@
 package syntax
 
+// One function per tag. A tag's body ends at one of the tags it names,
+// wherever else that tag may be known.
+
 // parseFor reads: for target in tuple [ if expression ] [ recursive ] ... [
 // else ... ] endfor.
 func (p *parser) parseFor() Node {

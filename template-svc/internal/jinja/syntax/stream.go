@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// The token stream: where the parser is, what it may expect there, and how
+// it fails.
+
 // cur is the current token.
 func (p *parser) cur() *token { return &p.toks[p.at] }
 

@@ -1,5 +1,8 @@
 package syntax
 
+// Targets are parsed as expressions and then checked, since a tuple in
+// brackets may be either.
+
 // nameTarget reads a single name to bind.
 func (p *parser) nameTarget(ctx Access) *Name {
 	t := p.expect(kName)

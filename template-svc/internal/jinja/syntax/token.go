@@ -9,6 +9,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Messages quote tokens by Jinja2's names for them, so kinds are those
+// names. Places are computed once, in a single pass.
+
 // kind names a token's type as Jinja2 does, since its messages quote it.
 type kind string
 

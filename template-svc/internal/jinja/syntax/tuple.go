@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
+// Commas make tuples almost anywhere, so most expressions of statements are
+// read as tuples.
+
 // tupleOf says how a tuple's members are read and where it may end.
 type tupleOf struct {
 	primary   bool   // members are primaries, as in targets

@@ -1,5 +1,8 @@
 package syntax
 
+// Children come in the order of Jinja2's own node fields, on which the
+// rules for undeclared names depend.
+
 // Walk visits n and what it holds, parents first, in the order of the source;
 // a false result of visit skips a node's children.
 func Walk(n Node, visit func(Node) bool) {

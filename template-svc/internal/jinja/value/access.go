@@ -6,6 +6,8 @@ import (
 	"unsafe"
 )
 
+// Accessors do not check kinds; callers do, once, for many accesses.
+
 // AsBool gives the bool of a KindBool.
 func (v Value) AsBool() bool { return v.n != 0 }
 

@@ -9,6 +9,10 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Arithmetic is Python's: bools are ints, ints have no bound, mixed
+// operands become floats, and types that do not fit are TypeErrors in
+// CPython's words.
+
 // Binary is Python's binary operator op: + - * / // % **.
 func Binary(m *limit.Meter, op string, a, b Value) (Value, error) {
 	if op == "%" && a.k == KindStr {

@@ -8,6 +8,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Ints beyond 64 bits. Their size is bounded, and operations whose cost is
+// not linear are charged for it.
+
 // bigOp is an operator on ints of any size. What it may cost is charged
 // before: the size of the result and the work of long multiplication.
 func bigOp(m *limit.Meter, op string, a, b Value) (Value, error) {

@@ -6,6 +6,10 @@ import (
 	"unicode/utf8"
 )
 
+// Python maps case by the full rules of Unicode: one character may become
+// several, and a sigma at a word's end is another letter. Go's unicode
+// package maps one to one; the tables hold the rest.
+
 // lookupPair finds r in a table of words that are a character and its mapping.
 func lookupPair(table string, r rune) (string, bool) {
 	var key [utf8.UTFMax + 1]byte

@@ -5,6 +5,9 @@ import (
 	"unicode/utf8"
 )
 
+// Python's tests of characters, most of them thin on top of package
+// unicode.
+
 // IsSpace is Python's str.isspace of one character, the whitespace that strip,
 // split and the "-" sign of tags know.
 func IsSpace(r rune) bool {

@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Equality never fails: values of different types are unequal. It recurses
+// over members up to a bound on depth.
+
 // Comparable objects are equal by content, not by identity.
 type Comparable interface{ EqualTo(o Object) bool }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// "in" asks a string for a part, a dict for a key, and walks over anything
+// else.
+
 // Contains is Python's item in container.
 func Contains(m *limit.Meter, item, container Value) (bool, error) {
 	switch container.k {

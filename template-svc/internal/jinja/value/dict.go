@@ -1,5 +1,8 @@
 package value
 
+// Dicts keep the order of insertion. Small ones, which messages and tools
+// are, are searched from the front; large ones have an index.
+
 // indexAbove is the number of entries above which a dict keeps a hash index:
 // below it a scan over short keys is faster than hashing one.
 const indexAbove = 8

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Floats divide like CPython's: the remainder has the divisor's sign, and
+// zero raises.
+
 // floatOp is an operator on two floats.
 func floatOp(op string, x, y float64) (Value, error) {
 	switch op {

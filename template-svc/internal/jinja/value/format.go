@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// str.format works through its text once; fields may stand within
+// specifications, two levels deep.
+
 // Fields resolves the replacement fields of a format string; attribute and
 // item access go through the sandbox's rules.
 type Fields interface {

@@ -8,6 +8,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// A field is a name with attributes and items, a conversion and a
+// specification.
+
 // cutField splits s, which follows a "{", at the brace that closes it.
 func cutField(s string) (field, rest string, err error) {
 	if s == "" {

@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Generators are what lazy filters give. They print as Python's do, but for
+// the address.
+
 // Generator is a lazy, single-use sequence without a length. It belongs to one
 // render and is not safe for concurrent use.
 type Generator struct {

@@ -10,6 +10,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Keys that are equal must hash alike across types: 1, 1.0 and True. Every
+// key of a template's making is charged before it is hashed.
+
 // hashKey is equal for keys that Python holds equal: 1, 1.0 and True are one key.
 type hashKey struct {
 	s string

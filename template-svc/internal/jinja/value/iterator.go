@@ -4,6 +4,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Iteration over immutable containers needs no protection against change.
+
 // Iterator gives one value after another; ok is false at the end.
 type Iterator interface {
 	Next() (v Value, ok bool, err error)

@@ -9,6 +9,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 )
 
+// The parser takes one copy of its input and cuts strings and members from
+// it, so that converting a request costs some ten allocations.
+
 // maxIntDigits is CPython's bound on the decimal digits of an int that is
 // parsed or printed (sys.int_info.default_max_str_digits).
 const maxIntDigits = 4300

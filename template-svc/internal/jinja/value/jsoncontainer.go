@@ -1,5 +1,8 @@
 package value
 
+// Members are gathered on a stack and then moved to a slab of just their
+// number.
+
 // array reads the members of an array, whose bracket is read already.
 func (p *jsonParser) array(depth int) (Value, error) {
 	base := len(p.cells)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 )
 
+// A number without fraction and exponent is an int, however long.
+
 // number reads an int, or a float if it has a fraction or exponent.
 func (p *jsonParser) number() (Value, error) {
 	start := p.at

@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 )
 
+// Strings are validated while they are scanned; only those with escapes are
+// copied.
+
 // str reads a string; without escapes it shares the input's memory.
 func (p *jsonParser) str() (string, error) {
 	p.at++

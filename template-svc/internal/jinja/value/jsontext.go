@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 )
 
+// Output is json.dumps's, HTML left alone.
+
 // jsonFloat is a float as json.dumps writes it, JSON or not.
 func jsonFloat(f float64) string {
 	switch {

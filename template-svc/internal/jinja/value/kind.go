@@ -1,5 +1,8 @@
 package value
 
+// Kinds are coarser than Python's types: an int may be small or big, a str
+// may be Markup, and all rarer types are objects.
+
 // Kind is the coarse type of a Value.
 type Kind uint8
 

@@ -10,6 +10,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Numbers are read as Python's int() and float() read them: whitespace
+// around, underscores between, digits of any script.
+
 // floatText writes |f| in the manner of a conversion code: e, f, g (also in
 // capitals), or r for repr. alt keeps the point and trailing zeros.
 func floatText(f float64, code byte, prec int, alt bool) string {

@@ -5,6 +5,9 @@ import (
 	"math/big"
 )
 
+// Ints and floats compare by their exact values, not after rounding one to
+// the other.
+
 // unordered is the result of comparing with NaN.
 const unordered = 2
 

@@ -4,6 +4,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 )
 
+// Rare types are known by the interfaces below; a type without any of them
+// can only be printed and compared by identity.
+
 // Object is a value the language knows only by what it can do: functions,
 // macros, loops, namespaces, ranges, dict views, generators. What it can do is
 // said by the interfaces below. Objects must be comparable with ==.

@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Ordering across types is a TypeError; sequences compare at their first
+// difference.
+
 // Order says which comparison Compare makes.
 type Order uint8
 

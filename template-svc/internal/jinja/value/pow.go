@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Powers of floats must round as the C library's do, or prompts that print
+// them differ in the last digit.
+
 // powPrec is the working precision of powFloat in bits: enough that rounding to
 // 53 bits gives the nearest float, as a good C library does.
 const powPrec = 256

@@ -8,6 +8,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// The operator % follows C's printf with Python's additions: %r, keys in
+// brackets, ints of any size.
+
 // printf is one run of Python's str % args.
 type printf struct {
 	m       *limit.Meter

@@ -7,6 +7,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Conversions check types as CPython does and pad in code points.
+
 // convert applies a conversion to the next argument.
 func (p *printf) convert(d directive) error {
 	switch d.code {

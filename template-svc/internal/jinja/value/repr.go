@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 )
 
+// A Printer gathers the text of one value. Containers print the reprs of
+// their members, so str and repr differ for strings and undefined alone.
+
 // maxDepth bounds every recursion over a value's members. JSON input nests at
 // most 500 deep and CPython itself gives up near 1,000; a template can nest
 // deeper by wrapping a value again and again.

@@ -9,6 +9,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// The texts of numbers and strings within containers.
+
 // bigText is str of a big int: ValueError above CPython's digit limit.
 func bigText(v Value) (string, error) {
 	b := v.AsBig()

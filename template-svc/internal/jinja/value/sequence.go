@@ -5,6 +5,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Strings, lists and tuples add and repeat; the results are charged before
+// they are made.
+
 // cellBytes is the size of one list cell as charged.
 const cellBytes = 24
 

@@ -6,6 +6,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 )
 
+// CPython compares neighbours first and then inserts by bisection; which
+// pair a failing sort names depends on it.
+
 // insertionBelow is the length up to which CPython sorts by binary insertion
 // alone, which decides the pair that a failing comparison names.
 const insertionBelow = 64

@@ -8,6 +8,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Format specifications are parsed once per use; they are a few bytes long.
+
 // spec is Python's format specification:
 // [[fill]align][sign][z][#][0][width][grouping][.precision][code].
 type spec struct {

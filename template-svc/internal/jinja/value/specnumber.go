@@ -8,6 +8,8 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// Numbers are built from sign, digits and tail, grouped, then padded.
+
 // isNegative reports a sign that is printed; NaN has none.
 func isNegative(f float64) bool { return math.Signbit(f) && !math.IsNaN(f) }
 

@@ -5,6 +5,9 @@ import (
 	"unicode/utf8"
 )
 
+// Lines end at more characters than "\n" in Python, and words at more than
+// blanks.
+
 // SplitSpace is str.split() with at most limit cuts from the left, all if negative.
 func SplitSpace(s string, limit int) []string {
 	var out []string

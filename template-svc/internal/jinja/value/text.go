@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 )
 
+// Functions on text count code points where Python does and bytes nowhere.
+
 // Escape replaces the five characters that HTML reserves, as markupsafe does.
 func Escape(s string) string {
 	if !strings.ContainsAny(s, `&<>'"`) {

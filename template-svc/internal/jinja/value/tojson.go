@@ -7,6 +7,9 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 )
 
+// json.dumps over immutable values needs no check for cycles, only one for
+// depth.
+
 // JSONStyle holds the arguments of json.dumps.
 type JSONStyle struct {
 	ASCII    bool   // escape everything outside 0x20-0x7e

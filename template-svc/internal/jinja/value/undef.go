@@ -4,6 +4,9 @@ import (
 	"unsafe"
 )
 
+// An undefined value knows why it is undefined and says so when it is used,
+// not before.
+
 // Undef says why a value is undefined; its message is raised when the value is
 // used. Exc is the Python exception type, "" for UndefinedError.
 type Undef struct {
