@@ -62,6 +62,26 @@ func (d *dictView) Contains(m *limit.Meter, v value.Value) (bool, error) {
 	return value.Contains(m, v, value.List(cells))
 }
 
+// EqualTo compares keys and items as sets; values are equal to themselves only.
+func (d *dictView) EqualTo(m *limit.Meter, other value.Object) (bool, error) {
+	o, ok := other.(*dictView)
+	if !ok || o.name != d.name || d.name == "values" {
+		return ok && o == d, nil
+	}
+	if d.name == "items" {
+		return value.Equal(m, value.OfDict(d.dict), value.OfDict(o.dict))
+	}
+	if d.dict.Len() != o.dict.Len() {
+		return false, nil
+	}
+	for _, e := range d.dict.Entries() {
+		if ok, err := o.Contains(m, e.Key); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, m.Work(d.dict.Len())
+}
+
 // Iter walks the entries in order.
 func (d *dictView) Iter() value.Iterator { return &viewIter{view: d, step: 1} }
 

@@ -119,9 +119,9 @@ func (o *rangeObject) Attr(name string) (value.Value, bool) {
 }
 
 // EqualTo compares members.
-func (o *rangeObject) EqualTo(other value.Object) bool {
+func (o *rangeObject) EqualTo(_ *limit.Meter, other value.Object) (bool, error) {
 	p, ok := other.(*rangeObject)
-	return ok && o.n == p.n && (o.n == 0 || o.start == p.start && (o.n == 1 || o.step == p.step))
+	return ok && o.n == p.n && (o.n == 0 || o.start == p.start && (o.n == 1 || o.step == p.step)), nil
 }
 
 // AppendRepr prints "range(0, 3)".

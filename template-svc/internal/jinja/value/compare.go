@@ -9,7 +9,9 @@ import (
 // over members up to a bound on depth.
 
 // Comparable objects are equal by content, not by identity.
-type Comparable interface{ EqualTo(o Object) bool }
+type Comparable interface {
+	EqualTo(m *limit.Meter, o Object) (bool, error)
+}
 
 // Equal is Python's a == b. It fails only by a limit.
 func Equal(m *limit.Meter, a, b Value) (bool, error) { return equal(m, a, b, 0) }
@@ -37,7 +39,7 @@ func equal(m *limit.Meter, a, b Value, depth int) (bool, error) {
 		return equalDicts(m, a.AsDict(), b.AsDict(), depth)
 	}
 	if c, ok := a.AsObject().(Comparable); ok {
-		return c.EqualTo(b.AsObject()), nil
+		return c.EqualTo(m, b.AsObject())
 	}
 	return a.AsObject() == b.AsObject(), nil
 }
