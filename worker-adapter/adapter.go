@@ -62,6 +62,7 @@ type Service struct {
 	draining string
 	findings parity.Findings
 	card     error
+	events   workerv1.EventState
 	wake     chan struct{}
 }
 
@@ -174,8 +175,12 @@ func (s *Service) putCard(ctx context.Context) {
 	}
 	s.metrics.observe(card, s.follow.all())
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.card = err
+	was := s.events
+	s.card, s.events = err, card.GetEventState()
+	s.mu.Unlock()
+	if was != card.GetEventState() {
+		s.log.Info("KV events changed", "state", card.GetEventState(), "detail", card.GetEventDetail())
+	}
 }
 
 // pause waits until the next step is due: soon while the worker is busy.
