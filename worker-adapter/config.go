@@ -86,10 +86,11 @@ type Parity struct {
 // Default values of Config.
 const (
 	// defaultAdvertise is the default server address of the adapter's own binary.
-	defaultAdvertise    = "tcp://127.0.0.1:8081"
-	defaultPollBusy     = 250 * time.Millisecond
-	defaultPollIdle     = time.Second
-	defaultDrainTimeout = 30 * time.Second
+	defaultAdvertise = "tcp://127.0.0.1:8081"
+	defaultPollBusy  = 250 * time.Millisecond
+	defaultPollIdle  = time.Second
+	// defaultDrainTimeout is below the ten seconds in which a binary expects its service to end.
+	defaultDrainTimeout = 8 * time.Second
 	defaultParityEvery  = time.Hour
 )
 

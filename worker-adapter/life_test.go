@@ -357,3 +357,55 @@ func TestAdapterRestart(t *testing.T) {
 	})
 	untilHit(t, m, ids, 96)
 }
+
+// TestBusLoss: a consumer that lost deltas sees it, takes a snapshot, and is exact again.
+func TestBusLoss(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, NumGPUBlocks: 200})
+	m := newMesh()
+	svc, _ := startAdapter(t, fast(w.url), m)
+	client := workerv1.NewWorkerServiceClient(kittest.MemServer(t, func(r grpc.ServiceRegistrar) { svc.Register(r) }))
+	untilLive(t, m)
+	m.mu.Lock()
+	m.drop = 3
+	m.mu.Unlock()
+	for i := range 30 {
+		w.complete(t, prompt(200+i, 300))
+	}
+	kittest.Eventually(t, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.rank(0).stale {
+			return fmt.Errorf("a loss was not seen")
+		}
+		m.drop = 0
+		return nil
+	})
+	kittest.Eventually(t, func() error {
+		fresh := &view{held: map[uint64]int{}}
+		snapshot(t, client, &workerv1.SnapshotRequest{WorkerId: "w1"}, func(p *workerv1.SnapshotResponse) {
+			fresh.epoch, fresh.seq = p.Epoch, p.Seq
+			for _, u := range p.Units {
+				fresh.held[u]++
+			}
+		})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if fresh.seq < m.rank(0).seq {
+			return fmt.Errorf("deltas overtook the snapshot")
+		}
+		m.ranks[0] = fresh
+		return nil
+	})
+	ids := prompt(900, 300)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 288)
+	kittest.Eventually(t, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if v := m.rank(0); v.beats == 0 || v.stale {
+			return fmt.Errorf("%d heartbeats, stale %t", v.beats, v.stale)
+		}
+		return nil
+	})
+}

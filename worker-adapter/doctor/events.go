@@ -109,7 +109,7 @@ func (e *examination) replay(subject, endpoint string) {
 	var b kvevents.Batch
 	batches, holes, broken := 0, 0, 0
 	next := uint64(0)
-	err := zmq.Replay(e.ctx, endpoint, 0, func(u zmq.Update) error {
+	err := zmq.Replay(e.ctx, zmq.Request{Endpoint: endpoint}, func(u zmq.Update) error {
 		if batches > 0 && u.Seq != next {
 			holes++
 		}

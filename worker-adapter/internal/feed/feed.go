@@ -45,6 +45,8 @@ type Config struct {
 	Live zmq.Subscription
 	// Replay is the ROUTER's endpoint; empty when the worker has none.
 	Replay string
+	// ReplayIdle is the longest silence within a replay; 0 is the client's own default.
+	ReplayIdle time.Duration
 	// PendingBytes bounds the live batches kept back during a replay. Beyond it they are dropped and fetched by
 	// another replay.
 	PendingBytes int

@@ -62,7 +62,7 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 			}
 		}
 		held := 0
-		r.err = zmq.Replay(ctx, f.cfg.Replay, uint64(r.start), func(u zmq.Update) error {
+		r.err = zmq.Replay(ctx, f.request(r.start), func(u zmq.Update) error {
 			if held += len(u.Payload); held > mendBytes {
 				return fmt.Errorf("replay of more than %d bytes: %w", mendBytes, errStop)
 			}
@@ -72,6 +72,11 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 		})
 		out <- r
 	}(f.mend)
+}
+
+// request is a replay from a number on.
+func (f *Feed) request(start int64) zmq.Request {
+	return zmq.Request{Endpoint: f.cfg.Replay, Start: uint64(start), Idle: f.cfg.ReplayIdle}
 }
 
 // finishMend applies a replay and then what was kept back.

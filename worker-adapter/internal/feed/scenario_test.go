@@ -147,6 +147,47 @@ func TestScenarios(t *testing.T) {
 			b.publish(5, 5)
 			b.expect(1, 5, 0)
 		}},
+		{name: "gap, and the replay does not answer", change: impatient, play: func(b *bundle) {
+			b.publish(1, 3)
+			b.expect(1, 3, 0)
+			b.Mute(true)
+			b.Lose(batch(b.t, 4))
+			b.publish(5, 7)
+			b.expect(5, 7, 1)
+			b.incomplete(true)
+		}},
+		{name: "connection lost, and the replay does not answer", change: impatient, play: func(b *bundle) {
+			b.publish(1, 3)
+			b.expect(1, 3, 0)
+			b.Mute(true)
+			b.Hangup()
+			b.expect(1, 0, 1)
+			b.Mute(false)
+			b.WaitSubscriber()
+			b.publish(4, 5)
+			b.expect(1, 5, 1)
+		}},
+		{name: "restart under a deaf replay", change: impatient, play: func(b *bundle) {
+			b.publish(1, 3)
+			b.expect(1, 3, 0)
+			b.Mute(true)
+			b.Restart()
+			b.WaitSubscriber()
+			b.publish(7, 9)
+			b.expect(7, 9, 1)
+		}},
+		{name: "idle, and the replay does not answer", change: func(c *feed.Config) {
+			impatient(c)
+			c.IdleCheck = 10 * time.Millisecond
+		}, play: func(b *bundle) {
+			b.publish(1, 3)
+			b.expect(1, 3, 0)
+			b.Mute(true)
+			b.publish(4, 4)
+			b.expect(1, 4, 0)
+			b.publish(5, 5)
+			b.expect(1, 5, 0)
+		}},
 		{name: "undecodable batch", play: func(b *bundle) {
 			b.publish(1, 2)
 			b.Publish([]byte{0xc1})
@@ -167,6 +208,9 @@ func TestScenarios(t *testing.T) {
 		})
 	}
 }
+
+// impatient makes replays that are not answered fail at once.
+func impatient(c *feed.Config) { c.ReplayIdle = 20 * time.Millisecond }
 
 // TestPendingBound: live batches beyond the bound during a replay are dropped and fetched again.
 func TestPendingBound(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 const (
 	// replayTotal bounds a replay; 10,000 batches over loopback take well under a second.
 	replayTotal = 30 * time.Second
-	// replayIdle bounds the silence within one. A publisher answers between two steps, up to 0.16 s were seen; a lost
+	// defaultIdle bounds the silence within one. A publisher answers between two steps, up to 0.16 s were seen; a lost
 	// end marker looks like silence.
-	replayIdle = 3 * time.Second
+	defaultIdle = 3 * time.Second
 	// endSeq is the sequence number of the end marker, -1 as signed.
 	endSeq = 1<<64 - 1
 )
@@ -22,28 +22,41 @@ const (
 // ErrReplayCut means that the replay ended without its end marker: what came may not be all.
 var ErrReplayCut = errors.New("replay ended without its end marker")
 
-// Replay asks a publisher's ROUTER for all batches from seq start on that it still has, and calls each in order. It
+// Request says what to replay.
+type Request struct {
+	// Endpoint is the ROUTER's.
+	Endpoint string
+	// Start is the first number wanted.
+	Start uint64
+	// Idle is the longest silence within the replay; 0 is 3 s.
+	Idle time.Duration
+}
+
+// Replay asks a publisher's ROUTER for all batches from a number on that it still has, and calls each in order. It
 // understands both framings: with the topic (vLLM 0.26 and later) and without it. It returns nil after the end marker.
-func Replay(ctx context.Context, endpoint string, start uint64, each func(Update) error) error {
+func Replay(ctx context.Context, r Request, each func(Update) error) error {
+	if r.Idle == 0 {
+		r.Idle = defaultIdle
+	}
 	ctx, cancel := context.WithTimeout(ctx, replayTotal)
 	defer cancel()
-	c, err := dial(ctx, endpoint, "DEALER")
+	c, err := dial(ctx, r.Endpoint, "DEALER")
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer stop()
-	if err := c.send(nil, binary.BigEndian.AppendUint64(nil, start)); err != nil {
-		return fmt.Errorf("ask for replay at %s: %w", endpoint, err)
+	if err := c.send(nil, binary.BigEndian.AppendUint64(nil, r.Start)); err != nil {
+		return fmt.Errorf("ask for replay at %s: %w", r.Endpoint, err)
 	}
 	var m Message
 	for {
-		if err := c.SetReadDeadline(time.Now().Add(replayIdle)); err != nil {
-			return fmt.Errorf("replay from %s: %w", endpoint, err)
+		if err := c.SetReadDeadline(time.Now().Add(r.Idle)); err != nil {
+			return fmt.Errorf("replay from %s: %w", r.Endpoint, err)
 		}
 		if err := c.read(&m); err != nil {
-			return fmt.Errorf("replay from %s: %w", endpoint, replayFault(err))
+			return fmt.Errorf("replay from %s: %w", r.Endpoint, replayFault(err))
 		}
 		u, end, ok := replayed(m.Frames)
 		if end {

@@ -202,16 +202,16 @@ func TestReplayCut(t *testing.T) {
 	}()
 	endpoint := "tcp://" + l.Addr().String()
 	n := 0
-	err = Replay(t.Context(), endpoint, 0, func(Update) error { n++; return nil })
+	err = Replay(t.Context(), Request{Endpoint: endpoint}, func(Update) error { n++; return nil })
 	require.Error(t, err)
 	require.Equal(t, 1, n)
 	stop := errors.New("enough")
-	require.ErrorIs(t, Replay(t.Context(), endpoint, 0, func(Update) error { return stop }), stop)
+	require.ErrorIs(t, Replay(t.Context(), Request{Endpoint: endpoint}, func(Update) error { return stop }), stop)
 	require.NoError(t, l.Close())
 	<-served
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, Replay(ctx, endpoint, 0, nil))
+	require.Error(t, Replay(ctx, Request{Endpoint: endpoint}, nil))
 }
 
 // FuzzRead: no bytes make reading panic or take more memory than they are.

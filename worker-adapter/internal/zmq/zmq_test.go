@@ -110,7 +110,7 @@ func TestForeignRouter(t *testing.T) {
 			served <- err
 		}()
 		var got []string
-		require.NoError(t, zmq.Replay(ctx, "tcp://"+router.Addr().String(), 41, func(u zmq.Update) error {
+		require.NoError(t, zmq.Replay(ctx, zmq.Request{Endpoint: "tcp://" + router.Addr().String(), Start: 41}, func(u zmq.Update) error {
 			got = append(got, string(u.Payload))
 			require.EqualValues(t, 40+len(got), u.Seq)
 			return nil
