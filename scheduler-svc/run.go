@@ -86,9 +86,9 @@ func (s *Service) tick(ctx context.Context) {
 		case <-fast.C:
 			s.machine.Tick(s.deps.Now())
 			s.queue.Tick()
-			s.index.Sweep()
 		case <-slow.C:
 			s.expire(s.deps.Now())
+			s.index.Sweep()
 		case <-rare.C:
 			s.engine.Forget()
 		}

@@ -76,7 +76,7 @@ func TestReadersBesideWriters(t *testing.T) {
 
 // churn makes many holders of the chain come and go, through shared sets, moved slots and reused ids.
 func churn(x *Index, chain []uint64, r *rand.Rand) {
-	for range 60 {
+	for range 30 {
 		s := x.Open()
 		own := randomUnits(r, 500)
 		s.Add(Device, own)
@@ -144,8 +144,8 @@ func TestIDsRunOut(t *testing.T) {
 	t.Parallel()
 	x := New(Config{})
 	s := x.Open()
-	for range maxIDs {
-		s.Add(Device, []uint64{1})
+	for i := range uint64(maxIDs) {
+		s.Add(Device, []uint64{i})
 		s.Drop()
 	}
 	require.Zero(t, s.Add(Device, []uint64{1}), "no id is left")

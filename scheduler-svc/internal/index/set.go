@@ -32,7 +32,16 @@ type setPool struct {
 	bytes      int64
 	maxBytes   int64
 	scratch    []uint16
+	last       transition
 	dir        [dirSize]atomic.Pointer[[chunkSize]atomic.Pointer[holderSet]]
+}
+
+// transition is the last exchange of a set. Neighbouring units mostly have the same holders, so a batch makes the same
+// exchange for most of its units; words never come back with another meaning, so it can be repeated without a comparison.
+type transition struct {
+	from, to word
+	id       uint16
+	add      bool
 }
 
 func newSetPool(maxBytes int64) *setPool {
@@ -65,12 +74,33 @@ func (p *setPool) with(w word, id uint16) (word, bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if out, ok := p.repeat(w, id, true); ok {
+		return out, true
+	}
 	p.scratch = insertID(p.scratch[:0], p.members(w), id)
 	out, ok := p.acquire(p.scratch)
 	if ok {
 		p.release(w)
+		p.last = transition{from: w, to: out, id: id, add: true}
 	}
 	return out, ok
+}
+
+// repeat makes the last exchange once more, if it was this one and its result is still in use.
+func (p *setPool) repeat(w word, id uint16, add bool) (word, bool) {
+	l := p.last
+	if l.from != w || l.id != id || l.add != add || l.to == 0 {
+		return 0, false
+	}
+	if l.to.isSet() {
+		s := p.load(l.to)
+		if s == nil {
+			return 0, false
+		}
+		s.refs++
+	}
+	p.release(w)
+	return l.to, true
 }
 
 // without is the reverse of with. It fails only when the smaller set is new and the pool is full; the caller then gives
@@ -82,14 +112,32 @@ func (p *setPool) without(w word, id uint16) (word, bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if out, ok := p.repeat(w, id, false); ok {
+		return out, true
+	}
 	members := p.members(w)
 	i, _ := slices.BinarySearch(members, id)
 	p.scratch = removeID(p.scratch[:0], members, i)
-	return p.exchange(w, p.scratch)
+	out, ok := p.exchange(w, p.scratch)
+	if ok {
+		p.last = transition{from: w, to: out, id: id}
+	}
+	return out, ok
 }
 
 // keep returns the word for those of w's holders that pass.
 func (p *setPool) keep(w word, pass func(uint16) bool) (word, bool) {
+	if !w.isSet() {
+		var ids [inlineMax]uint16
+		n := 0
+		for i := range w.count() {
+			if id := w.id(i); pass(id) {
+				ids[n] = id
+				n++
+			}
+		}
+		return inlineWord(ids[:n]), true
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.scratch = p.scratch[:0]
