@@ -1,5 +1,7 @@
 package syntax
 
+import "strconv"
+
 // The detection reads names without regard to scopes, as vLLM does.
 
 // finder holds what the detection knows of a tree.
@@ -56,20 +58,23 @@ func newFinder(t *Template) *finder {
 }
 
 // conversations gives messages and every name that is set from a known one.
+// Each set is looked at once, when the name it reads becomes known.
 func (f *finder) conversations(sets []*Set) map[string]bool {
+	from := map[string][]*Set{}
+	for _, s := range sets {
+		if name := through(s.Value, bareName); name != "" {
+			from[name] = append(from[name], s)
+		}
+	}
 	known := map[string]bool{"messages": true}
-	for grown := true; grown; {
-		grown = false
-		for _, s := range sets {
-			if !known[through(s.Value, bareName)] {
-				continue
-			}
+	for queue := []string{"messages"}; len(queue) > 0; queue = queue[1:] {
+		for _, s := range from[queue[0]] {
 			target, ok := s.Target.(*Name)
 			if !ok {
 				f.faulty = true
 			} else if !known[target.Name] {
 				known[target.Name] = true
-				grown = true
+				queue = append(queue, target.Name)
 			}
 		}
 	}
@@ -148,7 +153,11 @@ func (f *finder) loopsOverBareContent() bool {
 // loopsOverParameter is vLLM 0.32's rule for templates that render content
 // in a macro.
 func (f *finder) loopsOverParameter() bool {
+	passed := f.passed()
 	for _, m := range f.macros {
+		if len(passed[m.Name]) == 0 {
+			continue
+		}
 		looped := map[string]bool{}
 		for _, b := range m.Body {
 			Walk(b, func(n Node) bool {
@@ -159,7 +168,7 @@ func (f *finder) loopsOverParameter() bool {
 			})
 		}
 		for i, p := range m.Params {
-			if looped[p.Name] && f.filled(m.Name, i, p.Name) {
+			if looped[p.Name] && (passed[m.Name]["#"+strconv.Itoa(i)] || passed[m.Name][p.Name]) {
 				return true
 			}
 		}
@@ -167,21 +176,28 @@ func (f *finder) loopsOverParameter() bool {
 	return false
 }
 
-// filled reports whether a call of the macro passes a message's content as its
-// parameter.
-func (f *finder) filled(macro string, index int, param string) bool {
+// passed says where a call of a macro passes the content of a message: "#1"
+// for its second place, "name" for a keyword.
+func (f *finder) passed() map[string]map[string]bool {
+	out := map[string]map[string]bool{}
 	for _, c := range f.calls {
-		if bareName(c.Func) != macro {
+		name := bareName(c.Func)
+		if name == "" {
 			continue
 		}
-		if index < len(c.Args.Pos) && f.isContent(c.Args.Pos[index]) {
-			return true
+		if out[name] == nil {
+			out[name] = map[string]bool{}
+		}
+		for i, e := range c.Args.Pos {
+			if f.isContent(e) {
+				out[name]["#"+strconv.Itoa(i)] = true
+			}
 		}
 		for _, k := range c.Args.Kw {
-			if k.Key == param && f.isContent(k.Value) {
-				return true
+			if f.isContent(k.Value) {
+				out[name][k.Key] = true
 			}
 		}
 	}
-	return false
+	return out
 }
