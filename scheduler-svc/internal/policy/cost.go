@@ -19,7 +19,7 @@ type CostOptions struct {
 func DefaultCostOptions() CostOptions {
 	return CostOptions{
 		DelayPrice: 0.2, EvictionPrice: 1.25, FullFrom: 0.5, FullAt: 0.8,
-		DecodeWeight: 6, RoomS: 0.3, AdmitWeight: 2, LoRALoadS: 0.5,
+		DecodeWeight: 6, RoomS: 0.3, AdmitWeight: 3, LoRALoadS: 0.5,
 	}
 }
 

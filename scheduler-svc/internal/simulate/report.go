@@ -18,9 +18,7 @@ type Report struct {
 
 // WriteJSON writes the report as one JSON document. Map keys are sorted, so equal runs give equal bytes.
 func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	if err := e.Encode(r); err != nil {
+	if err := json.NewEncoder(w).Encode(r); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
