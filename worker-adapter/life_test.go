@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
@@ -94,8 +95,12 @@ func TestLife(t *testing.T) {
 	w.complete(t, ids)
 	untilHit(t, m, ids, 96)
 	require.NoError(t, w.SetFaults(fakevllm.Faults{Refuse: true}))
-	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_STARTING))
+	c = untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_STARTING))
+	require.NotContains(t, c.EventDetail, "prefix caching")
 	untilHit(t, m, ids, 0)
+	require.NoError(t, w.SetFaults(fakevllm.Faults{}))
+	untilLive(t, m)
+	untilHit(t, m, ids, 96)
 }
 
 // TestEventTroubles: each way in which events fail is told apart, with what to change.
@@ -408,4 +413,53 @@ func TestBusLoss(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestHang: a worker that answers nothing keeps its lease, is told to be sick, and its numbers show their age.
+func TestHang(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	require.NoError(t, w.SetFaults(fakevllm.Faults{Freeze: true}))
+	c := untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_SICK))
+	require.NotEmpty(t, c.StateDetail)
+	require.Greater(t, c.Loads[0].AgeMs, uint32(1000))
+	require.NoError(t, w.SetFaults(fakevllm.Faults{}))
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+}
+
+// TestSeveral: adapters of several workers fit in one process and one metrics registry.
+func TestSeveral(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	for _, id := range []string{"a", "b"} {
+		w := startWorker(t, fakevllm.Config{BlockSize: 32})
+		m := newMesh()
+		cfg := fast(w.url)
+		cfg.ID = id
+		svc, err := workeradapter.New(t.Context(), cfg, workeradapter.Deps{Log: kittest.Logger(t), Bus: m, Registerer: reg})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- svc.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			require.NoError(t, <-done)
+		})
+		require.Equal(t, id, untilLive(t, m).WorkerId)
+		ids := prompt(9, 100)
+		w.complete(t, ids)
+		untilHit(t, m, ids, 96)
+	}
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	seen := map[string]int{}
+	for _, f := range families {
+		require.True(t, strings.HasPrefix(f.GetName(), "kvmesh_worker_adapter_"), f.GetName())
+		seen[f.GetName()] = len(f.Metric)
+	}
+	require.Equal(t, 2, seen["kvmesh_worker_adapter_deltas_total"])
+	require.Equal(t, 2, seen["kvmesh_worker_adapter_units"])
 }

@@ -26,6 +26,12 @@ type Metrics struct {
 	StartSeconds float64
 }
 
+// unload forgets all numbers of a worker that is gone and keeps what describes it.
+func (m *Metrics) unload() {
+	m.Ranks = make([]RankMetrics, len(m.Ranks))
+	m.Asleep, m.StartSeconds = false, 0
+}
+
 // RankMetrics is one engine's.
 type RankMetrics struct {
 	Running, Waiting uint32

@@ -220,6 +220,8 @@ func TestWatcher(t *testing.T) {
 	v = step()
 	require.Equal(t, vllm.Starting, v.Life)
 	require.Contains(t, v.Detail, "refuses")
+	require.True(t, v.Metrics.PrefixCaching, "what describes the worker is kept")
+	require.Equal(t, []vllm.RankMetrics{{}}, v.Metrics.Ranks, "its numbers are not")
 }
 
 // TestWatcherStarts: before the model list is there a worker starts; a refused key is told.

@@ -173,7 +173,7 @@ func (w *Watcher) failed(err error) {
 	case Refused(err):
 		w.found = false
 		w.view.Life, w.view.Detail = Starting, "its port refuses connections: it loads its model, or is not there"
-		w.view.Metrics = Metrics{}
+		w.view.Metrics.unload()
 	case !w.found:
 		w.view.Life, w.view.Detail = Starting, err.Error()
 		if errors.As(err, &se) && (se.Status == 401 || se.Status == 403) {
