@@ -8,7 +8,6 @@ MAKEFLAGS += --no-print-directory
 export KVMESH_CORPUS ?= $(abspath ../shared/corpus)
 # Tools stand outside the workspace, pinned by tools/go.mod and tools/lint/go.mod.
 TOOL := GOWORK=off go -C tools
-SERVICES := gateway tokenizer-svc template-svc scheduler-svc worker-adapter
 PURE := gateway template-svc scheduler-svc worker-adapter
 CORPUS_OK = @test -d "$(KVMESH_CORPUS)" || { echo "KVMESH_CORPUS=$(KVMESH_CORPUS) is no folder: point it at the corpus"; exit 1; }
 
@@ -24,11 +23,18 @@ deps: ## Check that Go, a C compiler and cargo are there, with one sentence for 
 native: deps ## Build the tokenizer library (once per version, cached in the user's cache folder)
 	@$(TOOL) run ./libtokenizers
 
+# Where binaries go.
+BIN ?= bin
+
 .PHONY: build
-build: native ## Build kvmesh and the services into bin/
-	go build -trimpath -o bin/ ./services/meshd/cmd/kvmesh
-	for s in $(PURE); do CGO_ENABLED=0 go build -trimpath -o bin/ ./$$s/cmd/...; done
-	go build -trimpath -o bin/ ./tokenizer-svc/cmd/...
+build: native binaries ## Build kvmesh, the services and a NATS server into bin/
+
+.PHONY: binaries
+binaries:
+	@mkdir -p $(BIN)
+	go build -trimpath -o $(BIN)/ ./services/meshd/cmd/kvmesh ./tokenizer-svc/cmd/tokenizer-svc
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ $(PURE:%=./%/cmd/...)
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ github.com/nats-io/nats-server/v2
 
 .PHONY: up
 up: native ## Build and start the whole mesh as one process, with two simulated workers

@@ -138,13 +138,23 @@ func (m *Mesh) URL(ctx context.Context) string {
 // Config is the configuration in use, defaults filled in.
 func (m *Mesh) Config() Config { return m.cfg }
 
-// Halt stops one component alone, as a crash of its process would; the others go on.
+// Halt stops one component alone, in its orderly way; the others go on.
 func (m *Mesh) Halt(ctx context.Context, name string) error {
 	p := m.part(name)
 	if p == nil {
 		return fmt.Errorf("no component %q", name)
 	}
 	return p.stop(ctx)
+}
+
+// Crash stops one component without its goodbye: its connections are cut and nothing is published any more, as when its
+// process is killed.
+func (m *Mesh) Crash(ctx context.Context, name string) error {
+	p := m.part(name)
+	if p == nil {
+		return fmt.Errorf("no component %q", name)
+	}
+	return p.crash(ctx)
 }
 
 // Resume starts a halted component again.

@@ -25,7 +25,7 @@ func demo(t *testing.T) Config {
 	t.Helper()
 	cfg, err := Load(conf.Source{
 		Path:    filepath.Join(root(t), "deploy", "config", "demo.yaml"),
-		Environ: []string{"KVMESH_MODELS=" + filepath.Join(root(t), "deploy")},
+		Environ: []string{"MODEL_PATH=" + filepath.Join(root(t), "deploy", "demo-model")},
 		Sets: []string{
 			"gateway.address=127.0.0.1:0", "gateway.server.address=mem://gateway", "mesh.admin.address=tcp://127.0.0.1:0",
 		},

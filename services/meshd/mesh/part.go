@@ -25,7 +25,7 @@ type made struct {
 	// register adds the service to its gRPC server; nil when it has none.
 	register func(grpc.ServiceRegistrar)
 	server   rpc.ServerConfig
-	// close gives back what the maker acquired.
+	// close gives back what the maker acquired. It may be called before the service has ended, and twice.
 	close func()
 }
 
@@ -137,6 +137,19 @@ func (p *part) stop(ctx context.Context) error {
 	}
 	l.made.release()
 	return err
+}
+
+// crash cuts the part's connections first, so that its service cannot say goodbye, and then ends it.
+func (p *part) crash(ctx context.Context) error {
+	p.mu.Lock()
+	if p.life != nil {
+		p.life.made.release()
+	}
+	p.mu.Unlock()
+	if err := p.stop(ctx); errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return nil
 }
 
 // ready is nil when the part's service is ready.

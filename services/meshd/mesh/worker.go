@@ -72,16 +72,29 @@ func (m *Mesh) WorkerURL(id string) string {
 // makeWorker makes the adapter of a worker.
 func (m *Mesh) makeWorker(w Worker) maker {
 	return func(ctx context.Context, deps partDeps) (*made, error) {
+		var opened conns
+		template := opened.dial(m, m.cfg.Template.Server.Address, deps)
+		tokenizer := opened.dial(m, m.cfg.Tokenizer.Server.Address, deps)
+		if opened.err != nil {
+			opened.close()
+			return nil, opened.err
+		}
 		b, err := m.connect(ctx, deps)
 		if err != nil {
+			opened.close()
 			return nil, err
 		}
-		release := func() { closeBus(b) }
+		release := func() {
+			closeBus(b)
+			opened.close()
+		}
 		cfg := w.Config
 		cfg.URL = m.WorkerURL(w.ID)
 		cfg.SetDefaults()
 		s, err := workeradapter.New(ctx, cfg, workeradapter.Deps{
 			Log: deps.log, Registerer: deps.registerer, Bus: b,
+			Template:  templatev1.NewTemplateServiceClient(template),
+			Tokenizer: tokenizerv1.NewTokenizerServiceClient(tokenizer),
 		})
 		if err != nil {
 			release()
