@@ -12,18 +12,25 @@ import (
 // computed, and no fault seen, before something iterates over it.
 func lazyFilterOf(name string) nativeFunc {
 	switch name {
+	// map(value, filter, ...) or map(value, attribute=, default=)
 	case "map":
 		return mapFilter
+	// select(value, test=truth, ...)
 	case "select", "reject":
 		return selectFilter(name, false)
+	// selectattr(value, attribute, test=truth, ...)
 	case "selectattr", "rejectattr":
 		return selectFilter(name, true)
+	// items(value)
 	case "items":
 		return bound(itemsSignature, itemsFilter)
+	// unique(value, case_sensitive=False, attribute=None)
 	case "unique":
 		return bound(uniqueSignature, uniqueFilter)
+	// batch(value, linecount, fill_with=None)
 	case "batch":
 		return bound(batchSignature, batchFilter)
+	// slice(value, slices, fill_with=None)
 	case "slice":
 		return bound(sliceSignature, sliceFilter)
 	}

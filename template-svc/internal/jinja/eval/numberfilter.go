@@ -12,16 +12,22 @@ import (
 // numberFilterOf gives the filters that make numbers.
 func numberFilterOf(name string) nativeFunc {
 	switch name {
+	// abs(x)
 	case "abs":
 		return absFilter
+	// int(value, default=0, base=10)
 	case "int":
 		return bound(intSignature, toInt)
+	// float(value, default=0.0)
 	case "float":
 		return bound(floatSignature, toFloat)
+	// round(value, precision=0, method='common')
 	case "round":
 		return bound(roundSignature, roundFilter)
+	// sum(iterable, attribute=None, start=0)
 	case "sum":
 		return bound(sumSignature, sumFilter)
+	// length(obj): also called count
 	case "length", "count":
 		return lengthFilter
 	}

@@ -10,26 +10,37 @@ import (
 // sequenceFilterOf gives the filters over sequences and values as they are.
 func sequenceFilterOf(name string) nativeFunc {
 	switch name {
+	// default(value, default_value='', boolean=False)
 	case "default", "d":
 		return bound(defaultSignature, defaultFilter)
+	// first(seq)
 	case "first":
 		return bound(firstSignature, firstFilter)
+	// last(seq)
 	case "last":
 		return bound(lastSignature, lastFilter)
+	// random(seq)
 	case "random":
 		return bound(randomSignature, randomFilter)
+	// list(value)
 	case "list":
 		return bound(listSignature, listFilter)
+	// reverse(value)
 	case "reverse":
 		return bound(reverseSignature, reverseFilter)
+	// min(value, case_sensitive=False, attribute=None)
 	case "min", "max":
 		return extremeFilter(name)
+	// sort(value, reverse=False, case_sensitive=False, attribute=None)
 	case "sort":
 		return bound(sortSignature, sortFilter)
+	// dictsort(value, case_sensitive=False, by='key', reverse=False)
 	case "dictsort":
 		return bound(dictSortSignature, dictSortFilter)
+	// groupby(value, attribute, default=None, case_sensitive=False)
 	case "groupby":
 		return bound(groupBySignature, groupByFilter)
+	// attr(obj, name)
 	case "attr":
 		return bound(attrSignature, attrFilter)
 	}

@@ -56,34 +56,49 @@ func noArguments(a *syntax.Args) bool {
 // simpleTest gives a test that has no arguments and cannot fail.
 func simpleTest(name string) func(v value.Value) bool {
 	switch name {
+	// defined
 	case "defined":
 		return func(v value.Value) bool { return !v.IsUndefined() }
+	// undefined
 	case "undefined":
 		return value.Value.IsUndefined
+	// none
 	case "none":
 		return value.Value.IsNone
+	// boolean
 	case "boolean":
 		return func(v value.Value) bool { return v.Kind() == value.KindBool }
+	// true: the constant, not truth
 	case "true":
 		return func(v value.Value) bool { return v.Kind() == value.KindBool && v.AsBool() }
+	// false: the constant, not falsehood
 	case "false":
 		return func(v value.Value) bool { return v.Kind() == value.KindBool && !v.AsBool() }
+	// integer: bools are none
 	case "integer":
 		return func(v value.Value) bool { return v.IsInt() && v.Kind() != value.KindBool }
+	// float
 	case "float":
 		return func(v value.Value) bool { return v.Kind() == value.KindFloat }
+	// number: bools are some
 	case "number":
 		return value.Value.IsNumber
+	// string: Markup included
 	case "string":
 		return value.Value.IsStr
+	// mapping: a dict
 	case "mapping":
 		return func(v value.Value) bool { return v.Kind() == value.KindDict }
+	// iterable: undefined is
 	case "iterable":
 		return value.Value.CanIter
+	// sequence: a length and items: strings, dicts and undefined are
 	case "sequence":
 		return isSequence
+	// callable: undefined is
 	case "callable":
 		return isCallable
+	// escaped: Markup
 	case "escaped":
 		return value.Value.IsMarkup
 	}

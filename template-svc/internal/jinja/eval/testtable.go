@@ -30,20 +30,27 @@ func testOf(name string) testFunc {
 		}
 	}
 	switch name {
+	// odd: value % 2 == 1
 	case "odd":
 		return parity(name, 1)
 	case "even":
 		return parity(name, 0)
+	// divisibleby(num): value % num == 0
 	case "divisibleby":
 		return divisibleBy
+	// filter: the name of a filter
 	case "filter":
 		return known(name, func(n string) bool { return filterOf(n) != nil })
+	// test: the name of a test
 	case "test":
 		return known(name, func(n string) bool { return testOf(n) != nil })
+	// lower: the text of value has cased letters, all lower (or upper)
 	case "lower", "upper":
 		return caseTest(name)
+	// sameas(other): Python's identity
 	case "sameas":
 		return pairTest("test_sameas", "other", func(_ *run, a, b value.Value) (bool, error) { return a.Same(b), nil })
+	// in(seq): Python's in
 	case "in":
 		return pairTest("test_in", "seq", func(r *run, a, b value.Value) (bool, error) {
 			return value.Contains(&r.m, a, b)
