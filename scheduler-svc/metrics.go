@@ -18,9 +18,9 @@ type meter struct {
 	seconds         prometheus.Histogram
 	queued          prometheus.Histogram
 	settles         *prometheus.CounterVec
-	predicted       prometheus.Counter
-	phantom         prometheus.Counter
-	missed          prometheus.Counter
+	predicted       *prometheus.CounterVec
+	phantom         *prometheus.CounterVec
+	missed          *prometheus.CounterVec
 	audited         prometheus.Counter
 	abandoned       prometheus.Counter
 	unconfirmed     prometheus.Counter
@@ -45,9 +45,9 @@ func newMeter(s *Service) *meter {
 		settles: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kvmesh_scheduler_settles_total", Help: "Reservations ended, by outcome.",
 		}, []string{"outcome"}),
-		predicted:   counter("predicted_hit_tokens_total", "Hit tokens predicted for requests whose worker reported its own."),
-		phantom:     counter("phantom_hit_tokens_total", "Hit tokens predicted that the worker did not report."),
-		missed:      counter("missed_hit_tokens_total", "Hit tokens reported by workers that were not predicted."),
+		predicted:   byCertainty("predicted_hit_tokens_total", "Hit tokens predicted for requests whose worker reported its own."),
+		phantom:     byCertainty("phantom_hit_tokens_total", "Hit tokens predicted that the worker did not report."),
+		missed:      byCertainty("missed_hit_tokens_total", "Hit tokens reported by workers that were not predicted."),
 		audited:     counter("audited_requests_total", "Requests whose prediction was compared with the worker's report."),
 		abandoned:   counter("abandoned_reservations_total", "Reservations that were never settled."),
 		unconfirmed: counter("unconfirmed_expectations_total", "Requests whose expected units were neither confirmed nor released."),
@@ -59,6 +59,10 @@ func newMeter(s *Service) *meter {
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "kvmesh_scheduler_" + name, Help: help})
+}
+
+func byCertainty(name, help string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kvmesh_scheduler_" + name, Help: help}, []string{"certainty"})
 }
 
 func (m *meter) register(r prometheus.Registerer) error {
@@ -94,9 +98,10 @@ func (m *meter) Settled(b *route.Booked, e route.Ending) {
 		return
 	}
 	m.audited.Inc()
-	m.predicted.Add(float64(b.Predicted))
-	m.phantom.Add(float64(max(0, b.Predicted-e.Actual)))
-	m.missed.Add(float64(max(0, e.Actual-b.Predicted)))
+	certainty := b.Certainty.String()
+	m.predicted.WithLabelValues(certainty).Add(float64(b.Predicted))
+	m.phantom.WithLabelValues(certainty).Add(float64(max(0, b.Predicted-e.Actual)))
+	m.missed.WithLabelValues(certainty).Add(float64(max(0, e.Actual-b.Predicted)))
 }
 
 // gauges reads the service's state when it is scraped.

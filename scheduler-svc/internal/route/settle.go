@@ -81,7 +81,9 @@ func (e *Engine) ended(b *Booked, end Ending, outputTokens uint32) {
 	if end.Outcome == schedulerv1.Outcome_OUTCOME_OK {
 		e.outputs.learn(b.Model, int(outputTokens)/b.sequences)
 		if end.HasActual && b.sequences == 1 {
-			b.target.Drift.Observe(b.Predicted, end.Actual)
+			if b.Certainty != policy.Fallback { // a guess that fails says nothing of the target's events
+				b.target.Drift.Observe(b.Predicted, end.Actual)
+			}
 			e.sessions.served(b.session, b.wentHome, end.Actual > 0)
 		}
 	}
