@@ -23,6 +23,7 @@ type row struct {
 	rate float64
 	p50  time.Duration
 	gap  time.Duration
+	lost int // over all rounds
 }
 
 // scenario is one load and what its work is counted in.
@@ -106,7 +107,7 @@ func measure(tb testing.TB, p *process, s scenario, arm string, best map[string]
 	require.NoError(tb, err)
 	r := row{
 		cpu: (after - before) / time.Duration(s.work), rate: float64(out.requests) / out.wall.Seconds(),
-		p50: out.percentile(out.latencies, 0.5), gap: out.percentile(out.gaps, 0.99),
+		p50: out.percentile(out.latencies, 0.5), gap: out.percentile(out.gaps, 0.99), lost: out.lost,
 	}
 	key := arm + "|" + s.name
 	have, ok := best[key]
@@ -115,6 +116,7 @@ func measure(tb testing.TB, p *process, s scenario, arm string, best map[string]
 		return
 	}
 	have.cpu, have.rate = min(have.cpu, r.cpu), max(have.rate, r.rate)
+	have.lost += r.lost
 	have.p50, have.gap = min(have.p50, r.p50), min(have.gap, r.gap)
 	best[key] = have
 }
@@ -172,6 +174,9 @@ func render(best map[string]row, memory map[string]float64, rounds int, only str
 			fmt.Fprintf(&b, "%-24s p50 %.0f / %.0f us, %.0f / %.0f requests/s\n", s.name, us(p.p50), us(g.p50), p.rate, g.rate)
 		} else if s.load.plan.gap > 0 {
 			fmt.Fprintf(&b, "%-24s gap beyond the worker's, p99: %.2f / %.2f ms\n", s.name, us(p.gap)/1000, us(g.gap)/1000)
+		}
+		if p.lost+g.lost > 0 {
+			fmt.Fprintf(&b, "%-24s streams lost: %d / %d\n", s.name, p.lost, g.lost)
 		}
 	}
 	return b.String()

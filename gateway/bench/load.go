@@ -26,6 +26,7 @@ type load struct {
 // outcome is what a load saw.
 type outcome struct {
 	requests  int
+	lost      int // streams that broke off: ReverseProxy loses a few
 	wall      time.Duration
 	latencies []time.Duration // of plain requests
 	gaps      []time.Duration // between reads of paced streams, beyond the plan's gap
@@ -59,10 +60,16 @@ func (l *load) run() (outcome, error) {
 	var firstErr error
 	var wg sync.WaitGroup
 	start := time.Now()
-	for lane := range l.lanes {
+	for range l.lanes {
 		n := l.count / l.lanes
 		wg.Go(func() {
-			lat, gaps, err := l.lane(lane, n)
+			lat, gaps, err := l.lane(n)
+			for lost := 0; err != nil && l.plan != nil && lost < 20; lost++ {
+				mu.Lock()
+				out.lost++
+				mu.Unlock()
+				lat, gaps, err = l.lane(n)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			out.requests += n
@@ -79,7 +86,7 @@ func (l *load) run() (outcome, error) {
 }
 
 // lane sends n requests, one after another, over one connection.
-func (l *load) lane(lane, n int) (latencies, gaps []time.Duration, err error) {
+func (l *load) lane(n int) (latencies, gaps []time.Duration, err error) {
 	c, err := net.Dial("tcp", l.addr)
 	if err != nil {
 		return nil, nil, err
