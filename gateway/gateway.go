@@ -130,7 +130,7 @@ func (s *Service) build(keys *admit.Keys) {
 		Log: deps.Log, Clock: deps.Clock, Keys: keys, Queue: s.queue, Fleet: s.fleet,
 		Preparer: prompt.New(prompt.Config{Budget: cfg.PromptBudget, WantIDs: cfg.SendTokenIDs},
 			deps.Template, deps.Tokenizer, s.telemetry.Skipped),
-		Dispatcher: s.dispatcher, Scheduler: deps.Scheduler, Telemetry: s.telemetry, NewID: rest.NewID,
+		Dispatcher: s.dispatcher, Scheduler: deps.Scheduler, Telemetry: s.telemetry, NewID: rest.NewID, Tracer: deps.Tracer,
 	})
 }
 

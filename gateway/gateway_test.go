@@ -410,7 +410,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 			defer resp.Body.Close()
 			b, err := io.ReadAll(resp.Body)
 			if err != nil || !strings.HasSuffix(string(b), "data: [DONE]\n\n") {
-				failures <- fmt.Errorf("stream ended with %v: %q", err, b)
+				failures <- fmt.Errorf("stream ended with %w: %q", err, b)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func embeddings(q *autoRequest) json.RawMessage {
 		used += lengths[i]
 		data = append(data, fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":[%d,%d]}`, i, n, 2*n))
 	}
-	model, _ := json.Marshal(q.Model)
+	model := quote(q.Model)
 	return fmt.Appendf(nil, `{"object":"list","data":[%s],"model":%s,"usage":{"prompt_tokens":%d,"total_tokens":%d}}`,
 		strings.Join(data, ","), model, used, used)
 }
@@ -105,7 +105,7 @@ func (s *script) generation(q *autoRequest) *generation {
 	if g.finish == "" {
 		g.finish = "stop"
 	}
-	model, _ := json.Marshal(q.Model)
+	model := quote(q.Model)
 	prefix, object := "cmpl-auto-", "text_completion"
 	if g.chat {
 		prefix, object = "chatcmpl-auto-", "chat.completion"
@@ -153,10 +153,10 @@ func (g *generation) usage() string {
 func (g *generation) whole() json.RawMessage {
 	var choices []string
 	for i, t := range g.texts {
-		text, _ := json.Marshal(strings.Join(t, ""))
-		member := `"text":` + string(text)
+		text := quote(strings.Join(t, ""))
+		member := `"text":` + text
 		if g.chat {
-			member = `"message":{"role":"assistant","content":` + string(text) + `}`
+			member = `"message":{"role":"assistant","content":` + text + `}`
 		}
 		choices = append(choices, fmt.Sprintf(`{"index":%d,%s,"logprobs":null,"finish_reason":"%s"}`, i, member, g.finish))
 	}
@@ -170,11 +170,11 @@ func (g *generation) events(usage bool) []string {
 		out = append(out, fmt.Sprintf(`{%s,"choices":[{"index":%d,%s,"logprobs":null,"finish_reason":%s}]}`, g.head, i, member, finish))
 	}
 	part := func(s string) string {
-		text, _ := json.Marshal(s)
+		text := quote(s)
 		if g.chat {
-			return `"delta":{"content":` + string(text) + `}`
+			return `"delta":{"content":` + text + `}`
 		}
-		return `"text":` + string(text)
+		return `"text":` + text
 	}
 	longest := 0
 	for i, t := range g.texts {

@@ -13,6 +13,12 @@ import (
 // faults collects what is wrong.
 type faults []string
 
+// timef adds a fault that a busy machine alone can cause.
+func (f *faults) timef(format string, a ...any) { *f = append(*f, late+fmt.Sprintf(format, a...)) }
+
+// late begins the faults that are about time.
+const late = "time: "
+
 func (f *faults) addf(format string, a ...any) { *f = append(*f, fmt.Sprintf(format, a...)) }
 
 // check applies checks to a document.

@@ -53,7 +53,7 @@ func (r *runner) reply(reply *Reply, calls []Received) {
 		r.f.ownError(first(reply.Header["content-type"]), reply.Body)
 	}
 	if e.MaxMS > 0 && reply.Elapsed > time.Duration(e.MaxMS)*time.Millisecond {
-		r.f.addf("took %v, at most %d ms", reply.Elapsed, e.MaxMS)
+		r.f.timef("took %v, at most %d ms", reply.Elapsed, e.MaxMS)
 	}
 	if e.MinMS > 0 && reply.Elapsed < time.Duration(e.MinMS)*time.Millisecond {
 		r.f.addf("took %v, at least %d ms", reply.Elapsed, e.MinMS)
@@ -125,12 +125,12 @@ func (r *runner) sse(want *SSE, reply *Reply, calls []Received) {
 // pace checks when events came.
 func (r *runner) pace(want *SSE, reply *Reply) {
 	if ms := want.FirstEventWithinMS; ms > 0 && (len(reply.Arrivals) == 0 || reply.Arrivals[0] > time.Duration(ms)*time.Millisecond) {
-		r.f.addf("the first event is late")
+		r.f.timef("the first event is late")
 	}
 	if ms := want.GapWithinMS; ms > 0 {
 		for i := 1; i < len(reply.Arrivals); i++ {
 			if gap := reply.Arrivals[i] - reply.Arrivals[i-1]; gap > time.Duration(ms)*time.Millisecond {
-				r.f.addf("a gap of %v before event %d", gap, i)
+				r.f.timef("a gap of %v before event %d", gap, i)
 			}
 		}
 	}

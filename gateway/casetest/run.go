@@ -19,6 +19,11 @@ type Result struct {
 	Took   time.Duration
 }
 
+// OnlyLate tells whether nothing but time limits failed.
+func (r Result) OnlyLate() bool {
+	return len(r.Faults) > 0 && !slices.ContainsFunc(r.Faults, func(f string) bool { return !strings.HasPrefix(f, late) })
+}
+
 // afterWait is how long the state after a case may take to settle.
 const afterWait = 2 * time.Second
 
@@ -106,8 +111,8 @@ func (r *runner) auth() map[string]json.RawMessage {
 	if len(r.c.Setup.APIKeys) == 0 {
 		return nil
 	}
-	v, _ := json.Marshal("Bearer " + r.c.Setup.APIKeys[0])
-	return map[string]json.RawMessage{"Authorization": v}
+	v := quote("Bearer " + r.c.Setup.APIKeys[0])
+	return map[string]json.RawMessage{"Authorization": json.RawMessage(v)}
 }
 
 // send plays the client's side.
@@ -181,8 +186,7 @@ func (r *runner) next(what string) {
 	if len(r.c.Worker.Models) > 0 {
 		model = r.c.Worker.Models[0]
 	}
-	m, _ := json.Marshal(model)
-	body := `{"model":` + string(m) + `,"messages":[{"role":"user","content":"Still there?"}]}`
+	body := `{"model":` + quote(model) + `,"messages":[{"role":"user","content":"Still there?"}]}`
 	c := &client{base: r.target.BaseURL, plan: &ClientPlan{}}
 	if what == "worker_kept" {
 		plan := &ClientPlan{}

@@ -150,6 +150,15 @@ func (p *treeParser) array(n *node) error {
 	return nil
 }
 
+// quote is a string as JSON.
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return `""`
+	}
+	return string(b)
+}
+
 func unquote(s string) string {
 	var out string
 	_ = json.Unmarshal([]byte(s), &out)
@@ -268,8 +277,7 @@ func argumentsAsText(body *node) {
 		}
 		for _, c := range calls.items {
 			if a := c.get("function").get("arguments"); a != nil && a.kind == 'o' {
-				quoted, _ := json.Marshal(a.text)
-				*a = node{kind: 's', text: string(quoted)}
+				*a = node{kind: 's', text: quote(a.text)}
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (r *runner) cancelled(u *Upstream, calls []Received) {
 			r.f.addf("call %d was not cancelled", i)
 		case u.CancelledWithinMS > 0 && !c.Cancelled.IsZero() &&
 			c.Cancelled.Sub(left) > time.Duration(u.CancelledWithinMS)*time.Millisecond:
-			r.f.addf("call %d was cancelled %v after the client left", i, c.Cancelled.Sub(left))
+			r.f.timef("call %d was cancelled %v after the client left", i, c.Cancelled.Sub(left))
 		}
 	}
 }

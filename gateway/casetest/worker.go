@@ -2,8 +2,6 @@ package casetest
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -167,7 +165,7 @@ func (w *Worker) own(nc net.Conn, r *http.Request) bool {
 	case "/v1/models":
 		status, body = 200, `{"object":"list","data":[`+strings.Join(w.entries(), ",")+`]}`
 	}
-	fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
+	_, _ = fmt.Fprintf(nc, "HTTP/1.1 %d %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
 		status, http.StatusText(status), len(body), body)
 	return true
 }
@@ -189,8 +187,7 @@ func entry(id, parent string, maxLen int) string {
 		if s == "" {
 			return "null"
 		}
-		b, _ := json.Marshal(s)
-		return string(b)
+		return quote(s)
 	}
 	length := "null"
 	if maxLen > 0 {
@@ -205,7 +202,7 @@ func (w *Worker) next(rec *Received) Answer {
 	f := w.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if bytes.Contains([]byte(rec.Body), []byte(occupyMark)) {
+	if strings.Contains(rec.Body, occupyMark) {
 		f.occupied++
 		return Answer{Kind: "fault", Fault: "hang"}
 	}

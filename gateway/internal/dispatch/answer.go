@@ -3,6 +3,7 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -141,7 +142,7 @@ func (a *Answer) fill(limit int) error {
 		}
 		n, err := a.resp.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			a.Body = buf
 			return nil
 		}

@@ -155,7 +155,7 @@ func (s *Stream) read() error {
 	switch {
 	case n > 0 && err == nil:
 		return nil
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return s.end()
 	case s.ctx.Err() != nil:
 		return ended(s.ctx)

@@ -84,7 +84,7 @@ func (r *Record) Add(c Counts) {
 	r.TTFT = max(r.TTFT, c.TTFT)
 }
 
-// log writes the request's line.
+// log writes the request's line. What is as usual (one attempt, one prompt, rank 0, no queue) is left out.
 func (r *Record) log(log *slog.Logger, now time.Time) {
 	level := slog.LevelInfo
 	if r.Status >= 500 {
@@ -96,6 +96,11 @@ func (r *Record) log(log *slog.Logger, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	attrs := make([]slog.Attr, 0, 24)
+	unless := func(name string, v, usual int64) {
+		if v != usual {
+			attrs = append(attrs, slog.Int64(name, v))
+		}
+	}
 	attrs = append(attrs,
 		slog.String("request_id", r.ID), slog.String("operation", r.Operation), slog.Int("status", r.Status),
 		slog.String("model", r.Model), slog.Bool("stream", r.Stream), slog.Int("bytes_in", r.BytesIn),
@@ -105,12 +110,14 @@ func (r *Record) log(log *slog.Logger, now time.Time) {
 	}
 	if r.Worker != "" {
 		attrs = append(attrs,
-			slog.String("worker", r.Worker), slog.Uint64("rank", uint64(r.Rank)), slog.Int("attempts", r.Attempts),
-			slog.Int("prompts", r.Prompts), slog.String("policy", r.Policy), slog.String("certainty", r.Certainty),
+			slog.String("worker", r.Worker), slog.String("policy", r.Policy), slog.String("certainty", r.Certainty),
 			slog.Int64("prompt_tokens", r.PromptTokens), slog.Int64("predicted_hit_tokens", r.PredictedTokens),
 			slog.Int64("cached_tokens", r.CachedTokens), slog.Int64("output_tokens", r.OutputTokens),
-			slog.Float64("prepare_ms", ms(r.Prepare)), slog.Float64("queued_ms", ms(r.Queued)),
-			slog.Float64("ttft_ms", ms(r.TTFT)))
+			slog.Float64("prepare_ms", ms(r.Prepare)), slog.Float64("ttft_ms", ms(r.TTFT)))
+		unless("rank", int64(r.Rank), 0)
+		unless("attempts", int64(r.Attempts), 1)
+		unless("prompts", int64(r.Prompts), 1)
+		unless("queued_ms", r.Queued.Milliseconds(), 0)
 	}
 	if r.CertaintyReason != "" {
 		attrs = append(attrs, slog.String("certainty_reason", r.CertaintyReason))

@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc"
 
@@ -28,7 +30,6 @@ import (
 	"github.com/kvmesh/kvmesh/gateway/internal/openai"
 	"github.com/kvmesh/kvmesh/gateway/internal/prompt"
 	"github.com/kvmesh/kvmesh/gateway/internal/reply"
-	"github.com/kvmesh/kvmesh/gateway/internal/wire"
 )
 
 // Config is the operations' part of the gateway's configuration.
@@ -59,7 +60,7 @@ type Deps struct {
 	Scheduler  schedulerv1.SchedulerServiceClient
 	Telemetry  *flight.Telemetry
 	NewID      func() string
-	Wire       *wire.Client
+	Tracer     trace.TracerProvider // nil makes no spans
 }
 
 // Service is both gRPC services of the gateway.
@@ -149,7 +150,22 @@ func (s *Service) begin(t *task, run func(t *task) (*dispatch.Answer, error)) (a
 		t.ends = append(t.ends, cancel)
 		t.ctx = ctx
 	}
+	s.trace(t)
 	return run(t)
+}
+
+// trace puts the call into a span of its own, under the client's trace; the worker gets the span as its parent.
+func (s *Service) trace(t *task) {
+	if s.deps.Tracer == nil {
+		return
+	}
+	var format propagation.TraceContext
+	carrier := propagation.HeaderCarrier(t.in.Header)
+	ctx, span := s.deps.Tracer.Tracer("kvmesh/gateway").Start(format.Extract(t.ctx, carrier), t.in.Record.Operation,
+		trace.WithSpanKind(trace.SpanKindServer))
+	format.Inject(ctx, carrier)
+	t.ctx = ctx
+	t.ends = append(t.ends, func() { span.End() })
 }
 
 // complete relays an answer and ends the task.
@@ -165,7 +181,7 @@ func (s *Service) recovered(t *task, err *error) {
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler {
+	if e, ok := p.(error); ok && errors.Is(e, http.ErrAbortHandler) {
 		panic(p)
 	}
 	rec := t.in.Record
@@ -266,6 +282,10 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 	j, err := s.job(t, k, q, m, item)
 	if err != nil {
 		return nil, err
+	}
+	if r := s.stored.find(q.PreviousResponse); r != nil {
+		// Only the worker that made a response can continue it; this call is not counted as load.
+		return s.deps.Dispatcher.Direct(t.ctx, j, r)
 	}
 	return s.open(t, k, j)
 }

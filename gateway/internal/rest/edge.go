@@ -193,7 +193,7 @@ const maxIDBytes = 128
 
 // requestID takes the client's id when it is plain, else makes one.
 func requestID(h http.Header) string {
-	if id := h.Get("X-Request-Id"); plainID(id) {
+	if id := h.Get("X-Request-ID"); plainID(id) {
 		return id
 	}
 	return NewID()

@@ -54,7 +54,7 @@ func (s *pumped) RecvMsg(any) error {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
-			trailersOf(s.call, s.ClientStream.Trailer())
+			trailersOf(s.call, s.Trailer())
 			return io.EOF
 		default:
 			s.call.fail(err)
