@@ -170,7 +170,7 @@ func TestStaleWordsAreReadAgain(t *testing.T) {
 	streams[4].Remove(Device, chain)     // and is gone now
 	st := step{at: 0, run: 3}
 	require.False(t, x.extend(&w, st, w.words[0]))
-	require.True(t, x.extendStale(&w, st, chain))
+	require.True(t, x.extendStale(&w, st, chain, w.words[0]))
 	require.Equal(t, Hit{Units: 3}, w.Hit(streams[0].Number()))
 	require.Equal(t, Hit{Units: 1}, w.Hit(streams[5].Number()))
 	require.Equal(t, Hit{}, w.Hit(streams[4].Number()))

@@ -55,6 +55,8 @@ func (x *Index) walk(units []uint64, w *Walk) {
 	w.reach = slices.Grow(w.reach[:0], streams)[:streams]
 	clear(w.reach)
 	w.held = 0
+	var last word // of the run that ends before more
+	var more step // units of the same word, in later batches: taken at once when it ends
 	for at := 0; at < len(units); at += touched {
 		part := units[at:min(at+touched, len(units))]
 		x.fetch(part, w)
@@ -64,13 +66,30 @@ func (x *Index) walk(units []uint64, w *Walk) {
 				run++
 			}
 			st := step{at: uint32(at + i), run: uint32(run)}
-			if !x.extend(w, st, w.words[i]) && !x.extendStale(w, st, part[i:i+run]) {
-				return
-			}
 			i += run
-			w.held = at + i
+			if now := w.words[i-1]; now != last || now == 0 {
+				if !x.take(w, units, more, last) || now == 0 || !x.take(w, units, st, now) {
+					return
+				}
+				last, more = now, step{at: st.at + st.run}
+				continue
+			}
+			more.run += st.run
 		}
 	}
+	x.take(w, units, more, last)
+}
+
+// take lengthens the reach by a step's units and reports whether somebody holds them; an empty step changes nothing.
+func (x *Index) take(w *Walk, units []uint64, st step, holders word) bool {
+	if st.run == 0 {
+		return true
+	}
+	if !x.extend(w, st, holders) && !x.extendStale(w, st, units, holders) {
+		return false
+	}
+	w.held = int(st.at + st.run)
+	return true
 }
 
 // fetch reads the words of up to touched units. The first loop only loads, so that its misses overlap.
@@ -137,11 +156,11 @@ func (x *Index) extendOne(w *Walk, st step, id uint16) bool {
 
 // extendStale repeats a step that found nobody because its shared set was dissolved between fetch and use. It reads unit
 // by unit under the shards' locks and stops where nobody goes on.
-func (x *Index) extendStale(w *Walk, st step, units []uint64) bool {
-	if first := w.words[int(st.at)%touched]; !first.isSet() || x.sets.load(first) != nil {
+func (x *Index) extendStale(w *Walk, st step, units []uint64, seen word) bool {
+	if !seen.isSet() || x.sets.load(seen) != nil {
 		return false
 	}
-	for i, u := range units {
+	for i, u := range units[st.at : st.at+st.run] {
 		one := step{at: st.at + uint32(i), run: 1}
 		found := false
 		for _, id := range x.holders(u) {
