@@ -49,10 +49,10 @@ up-mesh: build ## The same as separate processes over TCP, with a real NATS serv
 test: native test-go test-clients ## Run every test: unit, end to end, official clients
 
 .PHONY: test-go
-test-go: native ## All Go tests under the race detector, in both shapes of the mesh
+test-go: build ## All Go tests under the race detector, in both shapes of the mesh
 	$(CORPUS_OK)
 	go vet work
-	go test -race -timeout 20m work
+	KVMESH_BIN=$(abspath $(BIN)) go test -race -timeout 20m work
 
 .PHONY: test-clients
 test-clients: build ## Drive the running mesh with the official OpenAI clients

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -38,7 +39,8 @@ func readConfig(path string) (Config, error) {
 	if _, whole := top[section]; !whole {
 		err = conf.Load(src, &cfg)
 	} else {
-		src.Ignore = append(boot.Sections(), "log", "trace", "bus")
+		others := slices.DeleteFunc(boot.Sections(), func(name string) bool { return name == section })
+		src.Ignore = append(others, "log", "trace", "bus")
 		err = conf.LoadSections(src, conf.Section{Key: section, Into: &cfg})
 	}
 	if err != nil {

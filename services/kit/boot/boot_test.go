@@ -209,11 +209,13 @@ func TestConfigCommand(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "kvmesh.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(
-		"gateway: {anything: 1}\nbus: {url: x}\nlog: {level: debug}\nscheduler: {secret: hunter2}\n"), 0o600))
+		"gateway: {anything: \"${UNSET}\"}\nbus: {url: x}\nlog: {level: debug}\n"+
+			"scheduler: {secret: hunter2, server: {address: \"${UNSET:-unix:///tmp/expanded}\"}}\n"), 0o600))
 	b := start(t, nil, "config", "--config", path, "--set", "scheduler.policy=p")
 	require.Equal(t, 0, kittest.Recv(t, b.code), b.stderr.String())
 	require.Contains(t, b.stdout.String(), "policy: p")
 	require.Contains(t, b.stdout.String(), "level: debug")
+	require.Contains(t, b.stdout.String(), "unix:///tmp/expanded", "variables of its own section are expanded")
 	require.NotContains(t, b.stdout.String(), "hunter2")
 	require.NotContains(t, b.stdout.String(), "bus")
 }

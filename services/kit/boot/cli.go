@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,7 +154,7 @@ func Run[C any](ctx context.Context, spec Spec[C], p Process) (code int) {
 // source ignores the sections of other binaries, among them the bus if this one has none.
 func source[C any](spec Spec[C], flags cli, p Process) conf.Source {
 	src := conf.Source{Path: flags.Config, Environ: p.Environ, Sets: flags.Set}
-	src.Ignore = append(Sections(), spec.Ignore...)
+	src.Ignore = slices.DeleteFunc(append(Sections(), spec.Ignore...), func(name string) bool { return name == spec.Name })
 	if !spec.UsesBus {
 		src.Ignore = append(src.Ignore, "bus")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kvmesh/kvmesh/services/meshd/internal/supervise"
 )
 
-// binaries builds the services and the NATS server once per run.
+// binaries are the services and the NATS server: those in the folder KVMESH_BIN, or built once per run.
 type binaries struct {
 	once sync.Once
 	dir  string
@@ -30,6 +30,9 @@ var built binaries
 func (b *binaries) folder(t *testing.T) string {
 	t.Helper()
 	b.once.Do(func() {
+		if b.dir = os.Getenv("KVMESH_BIN"); b.dir != "" {
+			return
+		}
 		b.dir, b.err = os.MkdirTemp("", "kvmesh-e2e-")
 		if b.err != nil {
 			return
