@@ -127,7 +127,8 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 	}
 	spread := time.Duration(c.Spread * float64(time.Second))
 	return []simulate.Cell{{
-		Name: strings.TrimSuffix(w.Name, ".jsonl"), Note: "one trace", Speedup: c.Speedup, Spread: spread, KVTokens: c.KVTokens,
+		Name: strings.TrimSuffix(w.Name, ".jsonl"), Note: "one trace", KVTokens: c.KVTokens,
+		Speedup: c.Speedup, Spread: spread,
 		Workloads: []*simulate.Workload{w.Spread(spread, seed).Speedup(c.Speedup)},
 	}}, nil
 }

@@ -20,7 +20,7 @@ func Prior() Coefficients {
 	return Coefficients{StepS: 10.2e-3, PrefillS: 1.0 / 22_500, SeqS: 20e-6, KVS: 49e-9}
 }
 
-// Products are rounded before they are added (an explicit float64), here and wherever a policy's cost or the simulator's
+// Products are rounded before they are added (an explicit float64), here and wherever a cost or the simulator's
 // clock depends on it: a fused multiply-add would give other digits on other machines.
 
 // DecodeStepS predicts the duration of a step that decodes n sequences over kvTokens and prefills nothing.
@@ -31,8 +31,8 @@ func (c Coefficients) DecodeStepS(n, kvTokens int) float64 {
 // StepBudgetTokens is vLLM's usual limit of tokens in one step, over which the fixed cost of a step is spread.
 const StepBudgetTokens = 8192
 
-// PrefillRate predicts the prompt tokens prefilled per second beside n requests over kvTokens: full steps, each of which
-// also decodes.
+// PrefillRate predicts the prompt tokens prefilled per second beside n requests over kvTokens: full steps, each of
+// which also decodes.
 func (c Coefficients) PrefillRate(n, kvTokens int) float64 {
 	step := float64(c.PrefillS*StepBudgetTokens) + c.DecodeStepS(n, kvTokens)
 	if step <= 0 {

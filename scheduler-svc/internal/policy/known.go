@@ -32,7 +32,7 @@ func (p blend) score(d *decision, out []Scored) {
 }
 
 // sticky stays with the warm targets until one is shorter by tau: candidates are the targets that match most of the
-// prompt and any whose queue is at least tau below the least of those; all when none is warm. Everything is in tokens, as
+// prompt and any whose queue is at least tau below the least of those; all when none is warm. All is in tokens, as
 // published, so tau has to fit the model and the GPU.
 type sticky struct {
 	hits       hits

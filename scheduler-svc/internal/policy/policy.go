@@ -2,8 +2,8 @@
 // target: it holds no state, reads no clock and draws its randomness from the request's seed, so the live scheduler and
 // the simulator run the same code and a receipt can replay a decision.
 //
-// Every policy computes a cost per eligible target, lower is better, as a sum of named terms. Equal costs are ordered by
-// a hash of the request's seed and the target's identity, so the order of the views never matters.
+// Every policy computes a cost per eligible target, lower is better, as a sum of named terms. Equal costs are ordered
+// by a hash of the request's seed and the target's identity, so the order of the views never matters.
 package policy
 
 import "github.com/kvmesh/kvmesh/scheduler-svc/internal/learn"

@@ -33,7 +33,7 @@ type Table struct {
 	Apart     bool      `json:"apart"`
 	HInf      float64   `json:"h_inf"`       // hit share of an infinite cache
 	HLRU      float64   `json:"h_lru"`       // of one LRU with the pool's capacity
-	HPooled   float64   `json:"h_pooled"`    // of one worker as big and as fast as the pool, whose running requests hold cache
+	HPooled   float64   `json:"h_pooled"`    // of one worker as big and fast as the pool: what runs holds cache
 	FloorP90S float64   `json:"floor_p90_s"` // TTFT p90 of the last stage with every prompt cached everywhere and no limit
 	Rows      []*Result `json:"rows"`
 }

@@ -60,7 +60,8 @@ func HotGroup(seed uint64, requests int) *Workload {
 	const shared, own, unit, perS = 2548, 7252, 64, 12
 	rng := rand.New(rand.NewPCG(seed, 0x407))
 	all := number(family{groups: 1, prompts: requests, shared: shared, own: own, unit: unit})
-	return oneStage("hot-group", all, arrivals(rng, perS, float64(requests)/perS), Arrival{Prompt: shared + own, Output: 430})
+	at := arrivals(rng, perS, float64(requests)/perS)
+	return oneStage("hot-group", all, at, Arrival{Prompt: shared + own, Output: 430})
 }
 
 func oneStage(name string, all familySet, at []time.Duration, like Arrival) *Workload {

@@ -30,7 +30,8 @@ func (r *Report) WriteSVG(w io.Writer, highlight string) error {
 	height := titleHeight + rows*barHeight + panelGap
 	wide := min(columns, max(1, len(r.Tables)))
 	lines := (len(r.Tables) + columns - 1) / columns
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`,
+	const head = `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`
+	fmt.Fprintf(&b, head,
 		wide*panelWidth, lines*height)
 	b.WriteString("\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n")
 	for i, t := range r.Tables {
@@ -64,8 +65,10 @@ func (t *Table) panel(b *strings.Builder, x, y int, highlight string) {
 		if row.Policy == highlight {
 			colour = "#1f4e79"
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`, x+labelWidth-6, top+12, html.EscapeString(row.Policy))
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`, x+labelWidth, top+2, length, barHeight-4, colour)
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%s</text>`,
+			x+labelWidth-6, top+12, html.EscapeString(row.Policy))
+		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`,
+			x+labelWidth, top+2, length, barHeight-4, colour)
 		fmt.Fprintf(b, `<text x="%.1f" y="%d">%s</text>`+"\n", float64(x+labelWidth)+length+4, top+12, value)
 	}
 }

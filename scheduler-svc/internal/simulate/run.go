@@ -135,7 +135,9 @@ func (r *run) nextEnd() (int, time.Duration) {
 
 func (r *run) arrive(a *Arrival) {
 	id := len(r.results)
-	r.results = append(r.results, outcome{arrived: r.now, prompt: a.Prompt, output: a.Output, warmup: a.Warmup, stage: r.stageIndex})
+	r.results = append(r.results, outcome{
+		arrived: r.now, prompt: a.Prompt, output: a.Output, warmup: a.Warmup, stage: r.stageIndex,
+	})
 	o := &r.results[id]
 	if !r.workers[0].fits(a.Prompt, a.Output) {
 		o.failed = true

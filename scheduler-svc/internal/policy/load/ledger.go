@@ -1,7 +1,7 @@
 // Package load keeps a router's book of what is in flight on one target and turns it into the load terms of a view.
 //
-// A worker prefills in order of arrival and tells nothing until a first token leaves, so the ledger advances the head of
-// its queue by the learnt prefill rate and lets every first token correct it: what was sent before that request is
+// A worker prefills in order of arrival and tells nothing until a first token leaves, so the ledger advances the head
+// of its queue by the learnt prefill rate and lets every first token correct it: what was sent before that request is
 // prefilled, what was sent after it is not.
 package load
 
@@ -183,8 +183,8 @@ func (l *Ledger) Report(now time.Duration, kvUse float64, waiting, running int) 
 // larger than what is left.
 const tightUse = 0.9
 
-// Fill sets what the ledger knows of the view: coefficients, q with progress, n, k, the worker's report and the wait for
-// admission, for which the view's hit and capacity must be set before.
+// Fill sets what the ledger knows of the view: coefficients, q with progress, n, k, the worker's report and the wait
+// for admission, for which the view's hit and capacity must be set before.
 func (l *Ledger) Fill(now time.Duration, promptTokens int, v *policy.View) {
 	v.Coefficients = l.model.Coefficients()
 	v.PrefillQueuedTokens, v.PrefillBookedTokens = l.Queued(now), l.queued

@@ -2,7 +2,7 @@ package load
 
 import "time"
 
-// rateBucket is half the window over which arrivals are counted: long enough for bursts of a few seconds to average out,
+// rateBucket is half the window over which arrivals are counted: long enough for bursts of seconds to average out,
 // short enough to follow a change of load.
 const rateBucket = 15 * time.Second
 
