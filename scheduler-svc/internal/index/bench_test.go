@@ -73,8 +73,8 @@ func (f *fleet) naiveWalk(chain []uint64) map[uint16]int {
 
 func sizes() []int { return []int{100_000, 1_000_000, 8_000_000} }
 
-// BenchmarkWalk walks chains of 512 units in an index of 0.1M, 1M and 8M, beside the same walk over a map of maps. One
-// round is 64 walks.
+// BenchmarkWalk walks chains of 512 units in an index of 0.1M, 1M and 8M, beside the same walk over a map of maps, and
+// beside the floor: one load of each unit's first slot and nothing else. One round is 64 walks.
 func BenchmarkWalk(b *testing.B) {
 	for _, units := range sizes() {
 		b.Run(fmt.Sprintf("units=%d", units), func(b *testing.B) {
@@ -94,7 +94,13 @@ func BenchmarkWalk(b *testing.B) {
 					i += 7919
 				}
 			}}
-			compare(b, &index, &naive)
+			floor := arm{name: "floor", units: 64 * benchBlocks, run: func() {
+				for range 64 {
+					f.index.touch(f.chains[i%len(f.chains)])
+					i += 7919
+				}
+			}}
+			compare(b, &index, &naive, &floor)
 		})
 	}
 }
