@@ -94,10 +94,17 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	workerv1.RegisterWorkerServiceServer(r, server{svc: s})
 }
 
-// Ready is nil once a card was published. It does not wait for the worker: an adapter before its worker is in order.
+// Ready is nil once a card was published that says how the events of a running worker are. It does not wait for the
+// worker: an adapter before its worker is in order.
 func (s *Service) Ready(context.Context) error {
+	connecting := s.follow.connecting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	undecided := s.events == workerv1.EventState_EVENT_STATE_UNSPECIFIED ||
+		s.events == workerv1.EventState_EVENT_STATE_CATCHING_UP && connecting
+	if s.card == nil && s.view.Life == vllm.Ready && undecided {
+		return errors.New("the worker's events are being connected")
+	}
 	return s.card
 }
 

@@ -299,6 +299,16 @@ func (f *follower) eventState(v *vllm.View) (workerv1.EventState, string) {
 	return state, detail
 }
 
+// connecting is true while a stream's first connection has neither been made nor failed.
+func (f *follower) connecting() bool {
+	for _, s := range f.all() {
+		if st := s.Status(); !st.Feed.Connected && st.Feed.Fault == "" {
+			return true
+		}
+	}
+	return false
+}
+
 // severity orders the states by how little can be said of the cache.
 func severity(s workerv1.EventState) int {
 	switch s {
@@ -318,6 +328,8 @@ func severity(s workerv1.EventState) int {
 func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string) {
 	st := s.Status()
 	switch {
+	case !st.Feed.Connected && st.Feed.Fault == "":
+		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: its publisher is being connected", rank)
 	case !st.Feed.Connected:
 		return workerv1.EventState_EVENT_STATE_OFF, fmt.Sprintf("rank %d: nothing publishes there (%s): "+
 			"events are off, or the worker's endpoint connects instead of binding; start vLLM with %s",

@@ -234,10 +234,10 @@ func (f *Feed) react(ctx context.Context, m message) {
 }
 
 // joined begins on a new connection. What was published before may be missing, and the process behind it may be
-// another one: the replay is asked to begin with the batch applied last, which tells.
+// another one.
 func (f *Feed) joined(ctx context.Context) {
 	if f.cfg.Replay != "" {
-		f.startMend(ctx, max(f.last, 0))
+		f.startMend(ctx)
 		return
 	}
 	if f.last != noSeq {
@@ -259,7 +259,7 @@ func (f *Feed) heard(ctx context.Context, m message) {
 		f.last = noSeq
 		if seq > 0 && f.cfg.Replay != "" {
 			f.keep(m)
-			f.startMend(ctx, 0)
+			f.startMend(ctx)
 			return
 		}
 		f.state.Incomplete = seq > 0
@@ -272,7 +272,7 @@ func (f *Feed) heard(ctx context.Context, m message) {
 		f.log.Warn("gap in KV events", "last", f.last, "next", seq)
 		if f.cfg.Replay != "" {
 			f.keep(m)
-			f.startMend(ctx, f.last+1)
+			f.startMend(ctx)
 			return
 		}
 		f.restart("batches were lost and there is no replay")

@@ -27,12 +27,15 @@ type mended struct {
 	err   error
 }
 
-// startMend fetches what was published from a number on, in a goroutine that ends with ctx or its own time limit. The
-// feed keeps live messages back until the result comes.
-func (f *Feed) startMend(ctx context.Context, start int64) {
+// startMend fetches what was published since the batch applied last, in a goroutine that ends with ctx or its own time
+// limit. The feed keeps live messages back until the result comes.
+//
+// Every replay begins with the batch applied last itself: only that batch tells whether the process that answers is the
+// one that was followed. It may have been restarted since the gap was seen.
+func (f *Feed) startMend(ctx context.Context) {
 	f.state.Mending = true
 	f.changed()
-	f.fetch(ctx, mended{start: start})
+	f.fetch(ctx, mended{start: max(f.last, 0)})
 }
 
 // checkIdle asks an idle publisher for the batch applied last and what follows: the last batch of a burst can be lost,
@@ -91,7 +94,7 @@ func (f *Feed) finishMend(ctx context.Context, r mended) {
 	got, next := f.judge(r)
 	if next == startOver {
 		f.last = noSeq
-		f.startMend(ctx, 0)
+		f.startMend(ctx)
 		return
 	}
 	n := 0
@@ -102,15 +105,14 @@ func (f *Feed) finishMend(ctx context.Context, r mended) {
 	}
 	if n > 0 {
 		f.tries = 0
-		r.start = f.last + 1
 	}
 	// A hole in the replay is asked for once more: the replay socket drops what its peer's queue cannot hold.
 	if r.err != nil || n < len(got) {
 		if f.tries++; f.tries < mendTries {
-			f.startMend(ctx, r.start)
+			f.startMend(ctx)
 			return
 		}
-		f.giveUp(r)
+		f.giveUp(r, n > 0)
 	}
 	f.tries = 0
 	f.release(ctx)
@@ -125,38 +127,35 @@ const (
 )
 
 // judge checks that a replay continues the sequence applied so far and cuts off what was applied. Where another process
-// answers, everything is void and its whole buffer is asked for. Where a batch is gone for good (the buffer begins
-// later, or the publisher used a number up without sending), everything before it is void.
+// answers, or the batch applied last is no longer kept, everything is void and the whole buffer is asked for. Where the
+// next batch is gone for good (the publisher used its number up without sending), everything before it is void.
 func (f *Feed) judge(r mended) ([]message, verdict) {
 	got := r.got
-	if f.last == noSeq {
+	switch {
+	case f.last == noSeq:
 		f.state.Incomplete = len(got) > 0 && got[0].seq > 0
 		return got, useIt
-	}
-	if r.start > f.last {
-		if len(got) > 0 && int64(got[0].seq) > f.last+1 {
-			f.restart("lost batches are not in the replay buffer")
-			f.last = int64(got[0].seq) - 1
-			f.state.Incomplete = true
-		}
-		return got, useIt
-	}
-	// The replay began with the batch applied last, to know the process again.
-	switch {
 	case len(got) == 0 && r.err != nil:
 		return nil, useIt // nobody answered: nothing is known yet
-	case len(got) > 0 && int64(got[0].seq) == f.last && xxh3.Hash(got[0].payload) == f.lastSum:
-		return got[1:], useIt
+	case len(got) == 0 || int64(got[0].seq) != f.last || xxh3.Hash(got[0].payload) != f.lastSum:
+		f.restart("the worker was restarted, or its replay buffer no longer reaches back")
+		return nil, startOver
 	}
-	f.restart("another process publishes: the worker was restarted")
-	return nil, startOver
+	got = got[1:]
+	if f.tries > 0 && len(got) > 0 && int64(got[0].seq) > f.last+1 {
+		f.restart("lost batches are not in the replay buffer")
+		f.last = int64(got[0].seq) - 1
+		f.state.Incomplete = true
+	}
+	return got, useIt
 }
 
-// giveUp ends the attempts to replay. What was not known to be the same process is another one then.
-func (f *Feed) giveUp(r mended) {
+// giveUp ends the attempts to replay. Where no answer said that the process is the one that was followed, it is taken
+// for another one.
+func (f *Feed) giveUp(r mended, known bool) {
 	f.log.Warn("replay of KV events failed", "endpoint", f.cfg.Replay, "error", r.err)
-	if r.start <= f.last {
-		f.restart("the connection to the publisher was lost and its replay does not answer")
+	if !known && len(r.got) == 0 && f.last != noSeq {
+		f.restart("the replay does not answer: it is not known which process publishes")
 		f.last = noSeq
 	}
 	f.state.Incomplete = true
@@ -171,7 +170,7 @@ func (f *Feed) release(ctx context.Context) {
 	f.state.Mending = false
 	if f.dropped {
 		f.dropped = false
-		f.startMend(ctx, f.last+1)
+		f.startMend(ctx)
 		return
 	}
 	kept := f.pending
