@@ -61,6 +61,12 @@ func compile(name, source string, limits jinja.Limits) (*compiled, error) {
 	for _, n := range t.Undeclared() {
 		c.undeclared[n] = true
 	}
+	// vLLM looks for undeclared names in an environment without these two globals.
+	for _, global := range []string{"raise_exception", "strftime_now"} {
+		if strings.Contains(source, global) {
+			c.undeclared[global] = true
+		}
+	}
 	return c, nil
 }
 

@@ -43,13 +43,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer closeLog()
 	ports := DefaultPorts(workers)
 	set := New(dir, Table(ports, meshConfig, natsDir), log)
-	if err := set.Check(); err != nil {
-		return err
+	err = set.Check()
+	if err == nil {
+		err = host(ctx, set, ports, o)
 	}
-	return host(ctx, set, ports, o)
+	closeLog(err == nil)
+	return err
 }
 
 // binaries is the folder of this binary, where the others are too.
@@ -61,17 +62,22 @@ func binaries() (string, error) {
 	return filepath.Dir(self), nil
 }
 
-// output is where the processes write: the terminal, or a file that the greeting names.
-func output(o Options) (io.Writer, func(), error) {
+// output is where the processes write: the terminal, or a file that is kept only if something went wrong.
+func output(o Options) (log io.Writer, closeLog func(clean bool), err error) {
 	if o.Verbose {
-		return o.Errors, func() {}, nil
+		return o.Errors, func(bool) {}, nil
 	}
 	file, err := os.CreateTemp("", "kvmesh-mesh-*.log")
 	if err != nil {
 		return nil, nil, err
 	}
 	fmt.Fprintf(o.Out, "the services log to %s\n", file.Name())
-	return file, func() { file.Close() }, nil
+	return file, func(clean bool) {
+		file.Close()
+		if clean {
+			os.Remove(file.Name())
+		}
+	}, nil
 }
 
 // host runs the set until a signal.

@@ -19,7 +19,7 @@ const maxIntDigits = 4300
 // FromJSON reads one JSON text as Python's json.loads does: objects keep their
 // order (a repeated key keeps its first place and last value), ints and floats
 // stay apart, ints are exact at any size, NaN and Infinity are accepted, a
-// lone surrogate becomes U+FFFD. Nesting beyond the default JSON depth of 500
+// lone surrogate is kept (see loneBase). Nesting beyond the default JSON depth of 500
 // is a *limit.Error.
 func FromJSON(data []byte) (Value, error) {
 	return ParseJSON(string(data), limit.Default().JSONDepth)

@@ -68,6 +68,16 @@ func (p *jsonParser) escaped(start int) (string, error) {
 	return "", p.fail("unterminated string")
 }
 
+// loneBase + U+D8xx…U+DFxx is how a lone surrogate, which UTF-8 cannot hold, is kept: a private character of plane 16
+// that counts as one code point, as in Python, and that repr and tojson write as the surrogate. A text that holds such
+// a private character itself is printed like a lone surrogate there, and untouched everywhere else.
+const loneBase = 0x100000
+
+// loneSurrogate gives the surrogate that a character stands for.
+func loneSurrogate(r rune) (rune, bool) {
+	return r - loneBase, r >= loneBase+0xd800 && r <= loneBase+0xdfff
+}
+
 // unicode reads the digits of a \u escape and a second half if there is one.
 func (p *jsonParser) unicode() (rune, error) {
 	r, ok := p.hex4(p.at)
@@ -86,7 +96,7 @@ func (p *jsonParser) unicode() (rune, error) {
 			}
 		}
 	}
-	return utf8.RuneError, nil
+	return loneBase + r, nil
 }
 
 // hex4 reads four hexadecimal digits at a place.

@@ -57,6 +57,9 @@ func appendJSONString(b []byte, s string, ascii bool) []byte {
 		default:
 			var r rune
 			r, n = utf8.DecodeRuneInString(s[i:])
+			if lone, ok := loneSurrogate(r); ok {
+				r = lone
+			}
 			if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
 				b = appendUnicode(b, hi)
 				r = lo

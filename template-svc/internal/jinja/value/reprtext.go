@@ -85,7 +85,9 @@ func AppendReprString(b []byte, s string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if unicode.IsPrint(r) {
+		if lone, ok := loneSurrogate(r); ok {
+			b = appendRuneEscape(b, lone)
+		} else if unicode.IsPrint(r) {
 			b = append(b, s[i:i+n]...)
 		} else {
 			b = appendRuneEscape(b, r)

@@ -1,0 +1,192 @@
+package templatesvc_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+	templatesvc "github.com/kvmesh/kvmesh/template-svc"
+)
+
+func TestMain(m *testing.M) { kittest.Leak(m) }
+
+// folder writes a model's files and gives their directory.
+func folder(t *testing.T, template string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, template)
+	return dir
+}
+
+func write(t *testing.T, dir, template string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"bos_token":"<s>"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600))
+}
+
+// serve runs the service behind a real server in memory.
+func serve(t *testing.T, cfg templatesvc.Config) (templatev1.TemplateServiceClient, *templatesvc.Service) {
+	t.Helper()
+	s, err := templatesvc.New(t.Context(), cfg, templatesvc.Deps{
+		Log: kittest.Logger(t), Registerer: prometheus.NewRegistry(),
+		Now: func() time.Time { return time.Date(2026, 3, 5, 14, 7, 9, 0, time.UTC) },
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, kittest.Recv(t, ended))
+	})
+	client := templatev1.NewTemplateServiceClient(kittest.MemServer(t, s.Register))
+	kittest.Eventually(t, func() error { return s.Ready(t.Context()) })
+	return client, s
+}
+
+// user is a conversation of one message.
+func user(text string) []byte { return []byte(`[{"role":"user","content":"` + text + `"}]`) }
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"+
+		"{% if add_generation_prompt %}[assistant]{% endif %}{{ strftime_now('%d %b') if dated else '' }}{{ mood }}")
+	client, _ := serve(t, templatesvc.Config{
+		Models: []templatesvc.ModelConfig{{Name: "m", Path: dir, DefaultKwargs: `{"mood":"calm"}`}}, TimeZone: "UTC",
+	})
+	no := false
+	rows := []struct {
+		name    string
+		request *templatev1.RenderRequest
+		want    string
+	}{
+		{"defaults", &templatev1.RenderRequest{MessagesJson: user("x")}, "<s>[user]x[assistant]calm"},
+		{"no prompt", &templatev1.RenderRequest{MessagesJson: user("x"), AddGenerationPrompt: &no}, "<s>[user]xcalm"},
+		{
+			"kwargs win over the server's",
+			&templatev1.RenderRequest{MessagesJson: user("x"), ChatTemplateKwargsJson: []byte(`{"mood":"glad"}`)},
+			"<s>[user]x[assistant]glad",
+		},
+		{
+			"the workers' clock",
+			&templatev1.RenderRequest{MessagesJson: user("x"), ChatTemplateKwargsJson: []byte(`{"dated":true,"mood":""}`)},
+			"<s>[user]x[assistant]05 Mar",
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.request.Model = "m"
+			got, err := client.Render(t.Context(), row.request)
+			require.NoError(t, err)
+			require.Equal(t, row.want, string(got.GetText()))
+			require.Equal(t, "default", got.GetTemplateName())
+			require.True(t, got.GetTimeDependent())
+			require.Equal(t, templatev1.ContentFormat_CONTENT_FORMAT_STRING, got.GetContentFormat())
+		})
+	}
+}
+
+func TestFaultsHaveReasonsAndNoPromptText(t *testing.T) {
+	t.Parallel()
+	const secret = "the-secret-text"
+	harmony := folder(t, "x")
+	require.NoError(t, os.WriteFile(filepath.Join(harmony, "config.json"), []byte(`{"model_type":"gpt_oss"}`), 0o600))
+	client, _ := serve(t, templatesvc.Config{
+		RenderTimeout: 500 * time.Millisecond,
+		Models: []templatesvc.ModelConfig{
+			{Name: "raises", Path: folder(t, "{{ raise_exception(messages[0].content) }}")},
+			{Name: "endless", Path: folder(t, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")},
+			{Name: "broken", Path: folder(t, "{% if %}")},
+			{Name: "harmony", Path: harmony},
+			{Name: "fine", Path: folder(t, "ok")},
+		},
+	})
+	rows := []struct {
+		model    string
+		messages []byte
+		want     faultv1.Reason
+	}{
+		{"raises", user(secret), faultv1.Reason_REASON_TEMPLATE_FAILED},
+		{"endless", user(secret), faultv1.Reason_REASON_TEMPLATE_LIMIT},
+		{"broken", user(secret), faultv1.Reason_REASON_UNSUPPORTED_MODEL},
+		{"harmony", user(secret), faultv1.Reason_REASON_UNSUPPORTED_MODEL},
+		{"nowhere", user(secret), faultv1.Reason_REASON_MODEL_NOT_FOUND},
+		{"fine", []byte(`{"` + secret), faultv1.Reason_REASON_INVALID_REQUEST},
+	}
+	for _, row := range rows {
+		t.Run(row.model, func(t *testing.T) {
+			t.Parallel()
+			_, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: row.model, MessagesJson: row.messages})
+			require.Error(t, err)
+			require.Equal(t, row.want, fault.ReasonOf(err), err.Error())
+			require.NotContains(t, err.Error(), secret)
+		})
+	}
+}
+
+func TestModelsAreListedWithTheirState(t *testing.T) {
+	t.Parallel()
+	client, _ := serve(t, templatesvc.Config{Models: []templatesvc.ModelConfig{
+		{Name: "b", Path: folder(t, "{% for m in messages %}{% for p in m.content %}{% endfor %}{% endfor %}")},
+		{Name: "a", Path: filepath.Join(t.TempDir(), "missing")},
+	}})
+	got, err := client.ListModels(t.Context(), &templatev1.ListModelsRequest{})
+	require.NoError(t, err)
+	require.Len(t, got.GetModels(), 2)
+	require.Equal(t, "a", got.GetModels()[0].GetModel())
+	require.Equal(t, templatev1.ModelState_MODEL_STATE_FAILED, got.GetModels()[0].GetState())
+	require.NotEmpty(t, got.GetModels()[0].GetDetail())
+	require.Equal(t, templatev1.ContentFormat_CONTENT_FORMAT_OPENAI, got.GetModels()[1].GetContentFormat())
+}
+
+// TestReload changes a model's files under running requests: the new template is used, and a broken one does not
+// replace one that works.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "one")
+	client, _ := serve(t, templatesvc.Config{
+		ReloadInterval: 10 * time.Millisecond, Models: []templatesvc.ModelConfig{{Name: "m", Path: dir}},
+	})
+	text := func() string {
+		got, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: "m", MessagesJson: user("x")})
+		require.NoError(t, err)
+		return string(got.GetText())
+	}
+	require.Equal(t, "one", text())
+	write(t, dir, "{% broken")
+	write(t, dir, "second")
+	kittest.Eventually(t, func() error {
+		if got := text(); got != "second" {
+			require.Equal(t, "one", got)
+			return os.ErrNotExist
+		}
+		return nil
+	})
+}
+
+func TestConfigReportsEveryFault(t *testing.T) {
+	t.Parallel()
+	cfg := templatesvc.Config{
+		TimeZone: "Nowhere/City", RenderTimeout: -1,
+		Models: []templatesvc.ModelConfig{{Name: "a", Path: "p"}, {Name: "a", ContentFormat: "xml"}},
+	}
+	err := cfg.Validate()
+	for _, want := range []string{
+		"time_zone", "render_timeout", "models[1].name", "models[1].path", "models[1].content_format",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	cfg = templatesvc.Config{}
+	cfg.SetDefaults()
+	require.NoError(t, cfg.Validate())
+}
