@@ -1,6 +1,7 @@
 package index
 
 import (
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +23,10 @@ func adviseHuge(slots []slot) {
 	if size < adviseFrom {
 		return
 	}
-	table := unsafe.Pointer(unsafe.SliceData(slots))
-	before := uintptr(table) % hugePageBytes
-	whole := (before + size + hugePageBytes - 1) / hugePageBytes * hugePageBytes
-	first := (*byte)(unsafe.Add(table, -int(before)))
-	_ = unix.Madvise(unsafe.Slice(first, whole), unix.MADV_HUGEPAGE)
+	table := uintptr(unsafe.Pointer(unsafe.SliceData(slots)))
+	first := table / hugePageBytes * hugePageBytes
+	whole := (table + size - first + hugePageBytes - 1) / hugePageBytes * hugePageBytes
+	// By number, because the range begins before the table and a pointer must not.
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, first, whole, unix.MADV_HUGEPAGE)
+	runtime.KeepAlive(slots)
 }
