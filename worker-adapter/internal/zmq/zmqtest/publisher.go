@@ -66,6 +66,11 @@ func (p *Publisher) accept(l net.Listener, handle func(net.Conn)) {
 			return
 		}
 		p.mu.Lock()
+		if p.closed { // Stop has closed what it knew of
+			p.mu.Unlock()
+			_ = nc.Close()
+			return
+		}
 		p.all[nc] = true
 		p.mu.Unlock()
 		p.wg.Go(func() {
