@@ -74,6 +74,12 @@ func compare(tb testing.TB, rounds int) string {
 		require.NoError(tb, err)
 		defer procs[a].stop()
 	}
+	if binary := os.Getenv(meshVariable); binary != "" {
+		arms = append(arms, "mesh")
+		procs["mesh"], err = startMesh(binary, worker.addr, tb.TempDir())
+		require.NoError(tb, err)
+		defer procs["mesh"].stop()
+	}
 	best := map[string]row{}
 	only := os.Getenv("KVMESH_BENCH_ONLY")
 	for round := range rounds {
@@ -89,7 +95,9 @@ func compare(tb testing.TB, rounds int) string {
 	}
 	memory := map[string]float64{}
 	for _, a := range arms {
-		memory[a] = idle(tb, procs[a])
+		if a != "mesh" { // its scheduler bounds what one worker gets at once
+			memory[a] = idle(tb, procs[a])
+		}
 	}
 	return render(best, memory, rounds, only)
 }
@@ -133,6 +141,7 @@ func idle(tb testing.TB, p *process) float64 {
 	for range streams {
 		c, err := net.Dial("tcp", p.addr)
 		require.NoError(tb, err)
+		require.NoError(tb, c.SetDeadline(time.Now().Add(time.Minute)))
 		conns = append(conns, c)
 		_, err = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
 			"%s: %s\r\nContent-Length: %d\r\n\r\n%s", planHeader, quiet, len(body), body)
@@ -150,35 +159,44 @@ func idle(tb testing.TB, p *process) float64 {
 	return float64(after-before) / streams
 }
 
-// render prints the table.
+// render prints the table: the yardstick, then each other arm with its ratio.
 func render(best map[string]row, memory map[string]float64, rounds int, only string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "CPU of the whole process, minimum of %d interleaved rounds. The gateway's scheduler, template and tokenizer are\n"+
-		"stand-ins that answer at once; worker, proxy, gateway and client are processes of their own on one machine.\n\n", rounds)
-	fmt.Fprintf(&b, "%-24s %14s %14s %7s\n", "CPU", "ReverseProxy", "gateway", "ratio")
-	for _, s := range scenarios() {
-		if only != "" && !strings.Contains(s.name, only) {
-			continue
-		}
-		p, g := best["proxy|"+s.name], best["gateway|"+s.name]
-		fmt.Fprintf(&b, "%-24s %11.1f us %11.1f us %7.2f   per %s\n", s.name, us(p.cpu), us(g.cpu), us(g.cpu)/us(p.cpu), s.unit)
+	fmt.Fprintf(&b, "CPU of the whole process, minimum of %d interleaved rounds; in brackets the ratio to httputil.ReverseProxy.\n"+
+		"gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process, real\n"+
+		"services, prompts rendered, tokenised and hashed. Worker and client are processes of their own on one machine.\n\n", rounds)
+	others := []string{"gateway"}
+	if os.Getenv(meshVariable) != "" {
+		others = append(others, "mesh")
 	}
-	fmt.Fprintf(&b, "%-24s %11.1f KB %11.1f KB %7.2f   resident\n\n", "open idle stream", memory["proxy"], memory["gateway"],
-		memory["gateway"]/memory["proxy"])
+	line := func(name, unit string, value func(arm string) float64) {
+		p := value("proxy")
+		fmt.Fprintf(&b, "%-24s ReverseProxy %8.1f", name, p)
+		for _, arm := range others {
+			fmt.Fprintf(&b, "   %s %8.1f (%.2f)", arm, value(arm), value(arm)/p)
+		}
+		fmt.Fprintf(&b, "   %s\n", unit)
+	}
 	for _, s := range scenarios() {
 		if only != "" && !strings.Contains(s.name, only) {
 			continue
 		}
-		p, g := best["proxy|"+s.name], best["gateway|"+s.name]
+		of := func(arm string) row { return best[arm+"|"+s.name] }
+		line(s.name, "us per "+s.unit, func(arm string) float64 { return us(of(arm).cpu) })
 		if s.load.plan == nil {
-			fmt.Fprintf(&b, "%-24s p50 %.0f / %.0f us, %.0f / %.0f requests/s\n", s.name, us(p.p50), us(g.p50), p.rate, g.rate)
+			line("", "us latency, p50", func(arm string) float64 { return us(of(arm).p50) })
+			line("", "requests/s", func(arm string) float64 { return of(arm).rate })
 		} else if s.load.plan.gap > 0 {
-			fmt.Fprintf(&b, "%-24s gap beyond the worker's, p99: %.2f / %.2f ms\n", s.name, us(p.gap)/1000, us(g.gap)/1000)
+			line("", "us gap beyond the worker's, p99", func(arm string) float64 { return us(of(arm).gap) })
 		}
-		if p.lost+g.lost > 0 {
-			fmt.Fprintf(&b, "%-24s streams lost: %d / %d\n", s.name, p.lost, g.lost)
+		for _, arm := range append([]string{"proxy"}, others...) {
+			if n := of(arm).lost; n > 0 {
+				fmt.Fprintf(&b, "%-24s %s lost %d streams\n", "", arm, n)
+			}
 		}
 	}
+	others = others[:1]
+	line("open idle stream", "KB resident", func(arm string) float64 { return memory[arm] })
 	return b.String()
 }
 

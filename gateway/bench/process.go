@@ -208,6 +208,8 @@ type process struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
+	// outside tells that the process is no role of this binary.
+	outside bool
 }
 
 // start runs the test binary in a role.
@@ -237,6 +239,9 @@ func start(role, upstream string) (*process, error) {
 
 // usage is the process's CPU time and resident memory in KB.
 func (p *process) usage(ask string) (cpu time.Duration, kb int, err error) {
+	if p.outside {
+		return p.usageFromProc()
+	}
 	if _, err := fmt.Fprintln(p.in, ask); err != nil {
 		return 0, 0, err
 	}
@@ -247,5 +252,8 @@ func (p *process) usage(ask string) (cpu time.Duration, kb int, err error) {
 
 func (p *process) stop() {
 	_ = p.in.Close()
+	if p.outside {
+		_ = p.cmd.Process.Signal(os.Interrupt)
+	}
 	_ = p.cmd.Wait()
 }

@@ -63,6 +63,12 @@ func serveWorkerConn(c net.Conn) {
 		if err != nil {
 			return
 		}
+		if strings.HasPrefix(how, "GET ") {
+			if serveOwn(c, how) != nil {
+				return
+			}
+			continue
+		}
 		if _, err := io.CopyN(io.Discard, br, int64(length)); err != nil {
 			return
 		}
@@ -78,9 +84,26 @@ func serveWorkerConn(c net.Conn) {
 	}
 }
 
-// readHead reads a request's head and keeps what matters.
+// serveOwn answers what an adapter asks of its worker.
+func serveOwn(c net.Conn, line string) error {
+	status, body := 200, ""
+	switch strings.Fields(line)[1] {
+	case "/v1/models":
+		body = `{"object":"list","data":[{"id":"bench","object":"model","created":1,"owned_by":"vllm","root":"bench","parent":null,"max_model_len":65536}]}`
+	case "/version":
+		body = `{"version":"0.32.0"}`
+	case "/health", "/ping", "/metrics":
+	default:
+		status, body = 404, `{"detail":"Not Found"}`
+	}
+	_, err := fmt.Fprintf(c, "HTTP/1.1 %d x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s",
+		status, len(body), body)
+	return err
+}
+
+// readHead reads a request's head and keeps what matters; how is the request line of a GET, or the plan.
 func readHead(br *bufio.Reader) (length int, how string, err error) {
-	for {
+	for first := true; ; first = false {
 		line, err := br.ReadSlice('\n')
 		if err != nil {
 			return 0, "", err
@@ -88,6 +111,9 @@ func readHead(br *bufio.Reader) (length int, how string, err error) {
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) == 0 {
 			return length, how, nil
+		}
+		if first && bytes.HasPrefix(line, []byte("GET ")) {
+			how = string(line)
 		}
 		name, value, _ := strings.Cut(string(line), ":")
 		switch {

@@ -53,6 +53,9 @@ type Counts struct {
 	Prepare, Queued, TTFT time.Duration
 }
 
+// Probe is the operation of health and readiness paths.
+const Probe = "probe"
+
 type key struct{}
 
 // With puts a record into a context.
@@ -87,7 +90,10 @@ func (r *Record) Add(c Counts) {
 // log writes the request's line. What is as usual (one attempt, one prompt, rank 0, no queue) is left out.
 func (r *Record) log(log *slog.Logger, now time.Time) {
 	level := slog.LevelInfo
-	if r.Status >= 500 {
+	switch {
+	case r.Operation == Probe:
+		level = slog.LevelDebug // probes come every second
+	case r.Status >= 500:
 		level = slog.LevelWarn
 	}
 	if !log.Enabled(context.Background(), level) {

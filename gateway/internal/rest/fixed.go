@@ -57,7 +57,7 @@ func (e *Edge) fixed(c *call, r *http.Request) (done bool) {
 	default:
 		return false
 	}
-	c.in.Record.Operation = "ops"
+	c.in.Record.Operation = flight.Probe
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		c.w.Header().Set("Allow", "GET, HEAD")
 		c.fail(fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "This path takes GET, HEAD."))
