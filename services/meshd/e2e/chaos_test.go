@@ -1,0 +1,146 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/services/meshd/internal/supervise"
+)
+
+const (
+	// rightLimit bounds the way back of the index after a part is back; the time itself is printed.
+	rightLimit = 10 * time.Second
+	// busOutage is how long NATS stays away while the mesh goes on: longer than a card's lease.
+	busOutage = 5 * time.Second
+)
+
+// blow is one part that is killed under load and started again.
+type blow struct {
+	part, process string
+	// fresh is true when the worker's stream must be of a new epoch afterwards.
+	fresh bool
+}
+
+func TestChaos(t *testing.T) {
+	m := startIndependent(t)
+	c := newCaller(m.URL(t))
+	t.Cleanup(c.http.CloseIdleConnections)
+	exact(t, c, workerCount)
+	adapters := dialMirrors(t, m)
+	for i := range workerCount {
+		dropEvents(t, m, i)
+	}
+	l := startLoad(t, m.URL(t))
+	l.awaitWhole(t, 100)
+	for _, b := range []blow{
+		{"scheduler", "scheduler", false},
+		{"adapter", supervise.AdapterName(0), true},
+		{"worker", supervise.SimulatedName(0), true},
+		{"NATS", "nats", false},
+		{"template", "template", false},
+		{"tokenizer", "tokenizer", false},
+	} {
+		t.Run(b.part+" killed", func(t *testing.T) { strike(t, m, l, b) })
+	}
+	t.Run("NATS gone for a while", func(t *testing.T) { busGone(t, m, l) })
+	l.stop()
+	text, _ := l.take(t)
+	t.Logf("afterwards: %s", text)
+	idle(t, c)
+	for i := range workerCount {
+		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
+		at := newCaller(m.WorkerURL(t, i))
+		require.Zero(t, running(t, at))
+		at.http.CloseIdleConnections()
+	}
+	t.Logf("every conversation hit as predicted: %d tokens", truth(t, c, l.talks))
+}
+
+// dropEvents makes a worker lose every hundredth message of its event socket.
+func dropEvents(t *testing.T, m *many, worker int) {
+	t.Helper()
+	at := newCaller(m.WorkerURL(t, worker))
+	defer at.http.CloseIdleConnections()
+	at.mustPost(t, "/fakevllm/faults", map[string]int{"drop_event_one_in": 100}, http.StatusOK)
+}
+
+// strike kills a part under load and starts it again.
+func strike(t *testing.T, m *many, l *load, b blow) {
+	c := newCaller(m.URL(t))
+	defer c.http.CloseIdleConnections()
+	adapters := dialMirrors(t, m)
+	var after uint64
+	if b.fresh {
+		before, err := adapters.snapshot(t.Context(), 0)
+		require.NoError(t, err)
+		after = before.Epoch
+	}
+	l.take(t)
+	m.kill(t, b.process)
+	l.awaitEnded(t, 2*loadCallers)
+	began := time.Now()
+	m.start(t, b.process)
+	back := time.Now()
+	if b.part == "worker" {
+		dropEvents(t, m, 0)
+	}
+	eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, 0, after) })
+	right := time.Since(back)
+	eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, 1, 0) })
+	all := time.Since(back)
+	eventually(t, rightLimit, func() error { return exactAnswer(t, c, b.part) })
+	answer := time.Since(back)
+	l.awaitWhole(t, 4*loadCallers)
+	text, _ := l.take(t)
+	t.Logf("%s: ready after %s; from then index right %s (all workers %s), exact answer %s; calls: %s", b.part,
+		back.Sub(began).Round(time.Millisecond), right.Round(time.Millisecond), all.Round(time.Millisecond),
+		answer.Round(time.Millisecond), text)
+}
+
+// exactAnswer asks until a whole answer came of an exact prediction.
+func exactAnswer(t *testing.T, c *caller, topic string) error {
+	t.Helper()
+	got, err := ask(t.Context(), c, conversation("after "+topic), false)
+	require.NoError(t, err)
+	if got.ending != whole || got.certainty != "exact" {
+		return fmt.Errorf("answer is %s, status %d, certainty %q", got.ending, got.status, got.certainty)
+	}
+	return nil
+}
+
+// busGone takes NATS away for longer than a lease: every call still ends whole, by the last view, and the index comes
+// right by itself when NATS is back.
+func busGone(t *testing.T, m *many, l *load) {
+	c := newCaller(m.URL(t))
+	defer c.http.CloseIdleConnections()
+	adapters := dialMirrors(t, m)
+	l.awaitWhole(t, 2*loadCallers) // calls that an earlier part's death broke have ended
+	l.take(t)
+	m.kill(t, "nats")
+	gone := time.Now()
+	eventually(t, 2*busOutage, func() error {
+		if away := time.Since(gone); away < busOutage {
+			return fmt.Errorf("NATS is away for %s of %s", away, busOutage)
+		}
+		return nil
+	})
+	_, served := l.progress()
+	l.awaitWhole(t, 4*loadCallers)
+	text, broken := l.take(t)
+	require.Zero(t, broken, "calls broke while NATS was away: %s", text)
+	m.start(t, "nats")
+	back := time.Now()
+	for i := range workerCount {
+		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
+	}
+	right := time.Since(back)
+	l.awaitWhole(t, 4*loadCallers)
+	after, broken := l.take(t)
+	require.Zero(t, broken, "calls broke after NATS was back: %s", after)
+	t.Logf("NATS away %s: %s (%d whole in all); index right again %s after it is back", busOutage, text, served,
+		right.Round(time.Millisecond))
+}
