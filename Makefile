@@ -90,11 +90,11 @@ proto-deps: ## Fetch third-party .proto files into third_party/ (PyPI and the Go
 	@tools/proto-deps.sh
 
 .PHONY: generate
-generate: proto-deps ## Generate code from proto/ and check it with buf lint
+generate: proto-deps native ## Generate code from proto/ and the configuration page, with buf lint
 	@tools/generate.sh
 
 .PHONY: lint
-lint: ## Formatting, vet, linters, generated code and module files are current
+lint: native ## Formatting, vet, linters, generated code and module files are current
 	@tools/lint.sh
 
 .PHONY: fmt

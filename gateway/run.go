@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kvmesh/kvmesh/services/kit/rpc"
 )
 
 // headerTimeout bounds how long a client may take to send a request's head.
@@ -24,7 +26,7 @@ const maxHeaderBytes = 256 << 10
 // Run serves REST until ctx ends, then drains: it says that it is not ready, still serves for DrainGrace, finishes what
 // runs for at most DrainTimeout, and cuts the rest.
 func (s *Service) Run(ctx context.Context) error {
-	ln, err := s.listen(ctx)
+	ln, err := s.listen()
 	if err != nil {
 		return err
 	}
@@ -57,11 +59,10 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // listen opens the address.
-func (s *Service) listen(ctx context.Context) (net.Listener, error) {
-	var lc net.ListenConfig
-	ln, err := lc.Listen(ctx, "tcp", s.cfg.Address)
+func (s *Service) listen() (net.Listener, error) {
+	ln, err := rpc.Listen("tcp://" + s.cfg.Address)
 	if err != nil {
-		return nil, fmt.Errorf("listen for REST on %s: %w", s.cfg.Address, err)
+		return nil, fmt.Errorf("listen for REST: %w", err)
 	}
 	if s.cfg.TLSCert == "" {
 		return ln, nil

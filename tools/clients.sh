@@ -2,16 +2,25 @@
 # Starts the mesh on free ports, drives it with the official clients, and stops it. Arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/deps.sh python3
+tools/deps.sh python3 node npm
 dir=services/meshd/e2e/clients
 venv=.venv/clients
-stamp=$(sha256sum "$dir/requirements.txt" | cut -c1-16)
-if [ ! -f "$venv/.$stamp" ]; then
+
+# stamp FILE FOLDER: true if the folder was made from this very file.
+stamp() { [ -f "$2/.$(sha256sum "$1" | cut -c1-16)" ]; }
+mark() { touch "$2/.$(sha256sum "$1" | cut -c1-16)"; }
+
+if ! stamp "$dir/requirements.txt" "$venv"; then
   rm -rf "$venv"
   python3 -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$dir/requirements.txt"
-  touch "$venv/.$stamp"
+  mark "$dir/requirements.txt" "$venv"
 fi
+if ! stamp "$dir/js/package-lock.json" "$dir/js/node_modules"; then
+  npm --prefix "$dir/js" ci --no-audit --no-fund --loglevel=error
+  mark "$dir/js/package-lock.json" "$dir/js/node_modules"
+fi
+
 log=$(mktemp)
 read -r rest grpc admin < <(python3 - <<'PY'
 import socket
@@ -21,8 +30,8 @@ for s in socks:
 print(*(s.getsockname()[1] for s in socks))
 PY
 )
-bin/kvmesh up --set "gateway.address=127.0.0.1:$rest" --set "gateway.server.address=tcp://127.0.0.1:$grpc" \
-  --set "mesh.admin.address=tcp://127.0.0.1:$admin" >"$log" 2>&1 &
+MODEL_PATH=deploy/demo-model bin/kvmesh up --config "$dir/mesh.yaml" --set "gateway.address=127.0.0.1:$rest" \
+  --set "gateway.server.address=tcp://127.0.0.1:$grpc" --set "mesh.admin.address=tcp://127.0.0.1:$admin" >"$log" 2>&1 &
 mesh=$!
 stop() {
   kill -INT "$mesh" 2>/dev/null || true
@@ -35,4 +44,13 @@ if ! bin/kvmesh health --wait 60s "http://127.0.0.1:$admin"; then
   tail -n 40 "$log" >&2
   exit 1
 fi
-KVMESH_URL="http://127.0.0.1:$rest" "$venv/bin/python" -m pytest -q "$dir" "$@"
+export KVMESH_URL="http://127.0.0.1:$rest"
+failed=0
+PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m pytest -q -p no:cacheprovider "$dir" "$@" || failed=1
+node --test --test-reporter=dot "$dir/js/openai.test.js" || failed=1
+if ! kill -0 "$mesh" 2>/dev/null; then
+  echo "the mesh ended while it was driven; its output:" >&2
+  failed=1
+fi
+[ "$failed" = 0 ] || tail -n 40 "$log" >&2
+exit "$failed"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the pinned generators into bin/ and runs buf: lint, then generate. Leaves proto/gen current.
+# Builds the pinned generators into bin/ and runs buf: lint, then generate; then writes the reference of all keys. Leaves
+# proto/gen and docs/configuration.md current.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p bin
@@ -13,3 +14,8 @@ bin/buf lint
 bin/buf generate
 # The comment of protoc-gen-grpc-gateway's output is not gofmt's; the pinned formatter makes it stable.
 gofmt -w proto/gen
+
+page=docs/configuration.md
+head=$(sed '/^## log$/,$d' "$page")
+rows=$(go run ./services/meshd/cmd/kvmesh config --reference)
+printf '%s\n\n%s\n' "$head" "$rows" > "$page"

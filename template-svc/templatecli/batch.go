@@ -29,7 +29,6 @@ type lineError struct {
 func batch(ctx context.Context, streams IO, now func() time.Time) error {
 	lines := bufio.NewReaderSize(streams.In, 1<<20)
 	out := bufio.NewWriter(streams.Out)
-	defer out.Flush()
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for number := 1; ; number++ {
@@ -38,7 +37,7 @@ func batch(ctx context.Context, streams IO, now func() time.Time) error {
 			return out.Flush()
 		}
 		if err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
+			return errors.Join(fmt.Errorf("line %d: %w", number, err), out.Flush())
 		}
 		if len(line) == 0 {
 			continue

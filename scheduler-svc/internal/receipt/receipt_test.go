@@ -114,7 +114,7 @@ func TestNamelessRequestsLeaveNoReceipt(t *testing.T) {
 func lines(t *testing.T, path string) []string {
 	f, err := os.Open(path)
 	require.NoError(t, err)
-	defer f.Close() //nolint:errcheck // read only
+	defer f.Close()
 	var out []string
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		require.True(t, json.Valid(sc.Bytes()), "line %d", len(out))

@@ -73,7 +73,7 @@ func serve[C any](ctx context.Context, spec Spec[C], cfg config[C], p Process) (
 		h.log.Info("stopped while starting", "signal", s.String())
 		h.stopping.Store(true)
 		cancel()
-		<-started
+		<-started //nolint:errcheck // the start was given up; what it says no longer matters
 		return nil
 	}
 	h.log.Info("serving", "server", h.server.Addr(), "admin", h.admin.Addr(), "version", Version())

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvmesh/kvmesh/services/kit/lifecycle"
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
@@ -26,6 +27,8 @@ const stopGrace = 45 * time.Second
 type Deps struct {
 	// Log gets all services' lines, each with its service's name.
 	Log *slog.Logger
+	// Tracer makes the services' spans; nil makes none.
+	Tracer trace.TracerProvider
 	// Only names the components to run; empty runs all. The others are reached at their sections' addresses.
 	Only []string
 }
@@ -35,6 +38,7 @@ type Mesh struct {
 	cfg     Config
 	deps    Deps
 	network *rpc.Network
+	checks  *rpc.Validator // shared: compiling the rules of all messages costs more than a service's start
 	parts   []*part
 	group   *lifecycle.Group
 	shared  shared
@@ -49,7 +53,11 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("mesh configuration: %w", err)
 	}
-	m := &Mesh{cfg: cfg, deps: deps, network: rpc.NewNetwork(), addresses: map[string]string{}}
+	checks, err := rpc.NewValidator()
+	if err != nil {
+		return nil, err
+	}
+	m := &Mesh{cfg: cfg, deps: deps, network: rpc.NewNetwork(), checks: checks, addresses: map[string]string{}}
 	m.table()
 	if err := m.choose(deps.Only); err != nil {
 		return nil, err
@@ -57,10 +65,9 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 	components := []lifecycle.Component{m.natsComponent()}
 	for _, p := range m.parts {
 		components = append(components, lifecycle.Component{
-			Name: p.name, Needs: p.needs, Start: p.start, Stop: p.stop, Ready: p.ready, Grace: stopGrace,
+			Name: p.name, Needs: p.needs, Start: p.start, Run: p.run, Stop: p.stop, Ready: p.ready, Grace: stopGrace,
 		})
 	}
-	var err error
 	m.group, err = lifecycle.NewGroup(deps.Log, components...)
 	return m, err
 }

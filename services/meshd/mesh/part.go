@@ -45,8 +45,47 @@ type part struct {
 	make  maker
 	mesh  *Mesh
 
-	mu   sync.Mutex
-	life *life
+	mu      sync.Mutex
+	life    *life
+	changed chan struct{} // closed and replaced when life changes
+}
+
+// setLife changes the part's life; p.mu is held.
+func (p *part) setLife(l *life) {
+	p.life = l
+	if p.changed != nil {
+		close(p.changed)
+	}
+	p.changed = make(chan struct{})
+}
+
+// run blocks until ctx ends, or until the part's service ends by itself, which is an error.
+func (p *part) run(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		l, changed := p.life, p.changed
+		p.mu.Unlock()
+		var ended <-chan struct{}
+		if l != nil {
+			ended = l.ended
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-ended:
+			p.mu.Lock()
+			own := p.life == l
+			p.mu.Unlock()
+			if !own {
+				continue
+			}
+			if l.err != nil {
+				return l.err
+			}
+			return errors.New("ended by itself")
+		}
+	}
 }
 
 // life is a part while it runs. Its goroutine ends before stop returns.
@@ -77,7 +116,7 @@ func (p *part) start(ctx context.Context) error {
 	}
 	l := &life{made: m, registry: registry, ended: make(chan struct{})}
 	if m.register != nil {
-		if err := l.serve(ctx, p.mesh.network, deps); err != nil {
+		if err := l.serve(ctx, p.mesh, deps); err != nil {
 			m.release()
 			return err
 		}
@@ -88,14 +127,14 @@ func (p *part) start(ctx context.Context) error {
 		defer close(l.ended)
 		l.err = m.service.Run(run)
 	}()
-	p.life = l
+	p.setLife(l)
 	return nil
 }
 
 // serve starts the gRPC server.
-func (l *life) serve(ctx context.Context, network *rpc.Network, deps partDeps) error {
+func (l *life) serve(ctx context.Context, m *Mesh, deps partDeps) error {
 	server, err := rpc.NewServer(l.made.server, rpc.ServerDeps{
-		Log: deps.log, Registerer: deps.registerer, Network: network,
+		Log: deps.log, Registerer: deps.registerer, Tracer: m.deps.Tracer, Network: m.network, Validator: m.checks,
 	})
 	if err != nil {
 		return err
@@ -123,7 +162,7 @@ func (p *part) stop(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	p.life = nil
+	p.setLife(nil)
 	l.cancel()
 	var err error
 	select {

@@ -141,7 +141,7 @@ func (m *Mesh) makeGateway(ctx context.Context, deps partDeps) (*made, error) {
 		return nil, opened.err
 	}
 	s, err := gateway.New(ctx, m.cfg.Gateway.Own, gateway.Deps{
-		Log: deps.log, Registerer: deps.registerer,
+		Log: deps.log, Registerer: deps.registerer, Tracer: m.deps.Tracer,
 		Template:  templatev1.NewTemplateServiceClient(template),
 		Tokenizer: tokenizerv1.NewTokenizerServiceClient(tokenizer),
 		Scheduler: schedulerv1.NewSchedulerServiceClient(scheduler),

@@ -67,7 +67,7 @@ func join(parts map[string]json.RawMessage) []byte {
 		if i > 0 {
 			out.WriteByte(',')
 		}
-		name, _ := json.Marshal(key)
+		name, _ := json.Marshal(key) //nolint:errchkjson // text can always be written
 		out.Write(name)
 		out.WriteByte(':')
 		out.Write(parts[key])

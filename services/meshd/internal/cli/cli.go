@@ -21,6 +21,8 @@ import (
 	"github.com/kvmesh/kvmesh/services/kit/obs"
 	"github.com/kvmesh/kvmesh/template-svc/templatecli"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/tokenizercli"
+	"github.com/kvmesh/kvmesh/worker-adapter/doctor"
+	"github.com/kvmesh/kvmesh/worker-adapter/paritycli"
 )
 
 // Exit codes.
@@ -46,6 +48,8 @@ type grammar struct {
 	Sim      sim.Command          `cmd:"" group:"Tools" help:"Replay a trace through the routing policies and simulated workers."`
 	Template templatecli.Command  `cmd:"" group:"Tools" help:"Render chat templates as vLLM does."`
 	Tokenize tokenizercli.Command `cmd:"" group:"Tools" help:"Turn text into token ids."`
+	Doctor   doctor.Command       `cmd:"" group:"Tools" help:"Examine vLLM workers: what kvmesh can use, and what to change."`
+	Parity   paritycli.Command    `cmd:"" group:"Tools" help:"Compare kvmesh's prompts with a worker's own."`
 	Fakevllm fakeCommand          `cmd:"" group:"Tools" name:"fakevllm" help:"Run one simulated vLLM worker."`
 }
 

@@ -28,7 +28,12 @@ func (c *serveCommand) Run(ctx context.Context, p *Process) error {
 	}
 	log := obs.NewLogger(cfg.Log, p.Stderr, "mesh")
 	quietGRPC(log)
-	m, err := mesh.New(cfg, mesh.Deps{Log: log, Only: c.Services})
+	tracer, endTraces, err := obs.NewTracer(ctx, cfg.Trace, "mesh")
+	if err != nil {
+		return err
+	}
+	defer sendTraces(ctx, endTraces)
+	m, err := mesh.New(cfg, mesh.Deps{Log: log, Tracer: tracer, Only: c.Services})
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,12 @@ func (c *upCommand) Run(ctx context.Context, p *Process) error {
 	}
 	log := obs.NewLogger(cfg.Log, p.Stderr, "mesh")
 	quietGRPC(log)
-	m, err := mesh.New(cfg, mesh.Deps{Log: log})
+	tracer, endTraces, err := obs.NewTracer(ctx, cfg.Trace, "mesh")
+	if err != nil {
+		return err
+	}
+	defer sendTraces(ctx, endTraces)
+	m, err := mesh.New(cfg, mesh.Deps{Log: log, Tracer: tracer})
 	if err != nil {
 		return err
 	}
@@ -55,6 +60,13 @@ func (c *upCommand) Run(ctx context.Context, p *Process) error {
 		})
 	}
 	return h.run(ctx)
+}
+
+// sendTraces sends what is left of the traces.
+func sendTraces(ctx context.Context, end func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit)
+	defer cancel()
+	_ = end(ctx)
 }
 
 // host runs a mesh and its admin server.
@@ -103,7 +115,7 @@ func (h *host) start(ctx context.Context) (done bool, err error) {
 	case <-h.process.Signals:
 		h.stopping.Store(true)
 		cancel()
-		<-started
+		<-started //nolint:errcheck // the start was given up; what it says no longer matters
 		fmt.Fprintln(h.process.Stdout, "stopped while starting")
 		return true, nil
 	}

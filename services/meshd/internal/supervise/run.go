@@ -93,7 +93,7 @@ func host(ctx context.Context, set *Set, ports Ports, o Options) error {
 	case failure = <-started:
 	case <-o.Signals:
 		cancel()
-		<-started
+		<-started //nolint:errcheck // the start was given up; what it says no longer matters
 	}
 	if failure == nil && work.Err() == nil {
 		greet(o.Out, ports)

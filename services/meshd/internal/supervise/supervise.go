@@ -192,7 +192,7 @@ func (s *Set) StopOne(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := s.Signal(name, syscall.SIGTERM); err != nil {
-		return nil //nolint:nilerr // it has ended in between
+		return nil // it has ended in between
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()

@@ -121,10 +121,9 @@ func sliceCells(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 		return v, err
 	}
 	n := members(start, stop, step)
-	out := cells
+	var out []value.Value
 	switch {
 	case n == 0:
-		out = nil
 	case step == 1:
 		out = cells[start : start+n : start+n]
 	default:

@@ -104,7 +104,7 @@ func (w *wrapper) wrap(line string) []string {
 			chunks = chunks[1:]
 		}
 		if len(chunks) > 0 && longer(chunks[0], w.width) {
-			cur, chunks, size = w.long(cur, chunks, size)
+			cur, chunks, _ = w.long(cur, chunks, size)
 		}
 		if n := len(cur); n > 0 && blankChunk(cur[n-1]) {
 			cur = cur[:n-1]
