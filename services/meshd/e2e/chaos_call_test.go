@@ -39,6 +39,7 @@ type call struct {
 	reply     message
 	worker    string
 	certainty string
+	prompt    int // tokens, as the worker counts
 	predicted int
 	cached    int
 	took      time.Duration
@@ -76,7 +77,7 @@ func ask(ctx context.Context, c *caller, turns []message, streamed bool) (call, 
 		status: resp.StatusCode, worker: resp.Header.Get("X-Kvmesh-Worker"),
 		certainty: resp.Header.Get("X-Kvmesh-Certainty"),
 	}
-	fmt.Sscan(resp.Header.Get("X-Kvmesh-Predicted-Hit-Tokens"), &out.predicted) //nolint:errcheck // absent is 0
+	fmt.Sscan(resp.Header.Get("X-Kvmesh-Predicted-Hit-Tokens"), &out.predicted)
 	if streamed && resp.StatusCode == http.StatusOK {
 		err = out.readStream(resp)
 	} else {
@@ -112,7 +113,7 @@ func (a *call) finish(body completion, oneChoice bool) error {
 	if !oneChoice || body.Usage == nil || body.Usage.CompletionTokens != replyTokens {
 		return fmt.Errorf("status 200 with part of an answer: %+v", body)
 	}
-	a.ending = whole
+	a.ending, a.prompt = whole, body.Usage.PromptTokens
 	if len(body.Choices) == 1 {
 		a.reply = body.Choices[0].Message
 	}

@@ -129,7 +129,8 @@ func (l *load) awaitWhole(t *testing.T, n int) {
 	})
 }
 
-// take gives the tally since the last take, in words, and how many calls did not end whole. Wrong answers fail the test.
+// take gives the tally since the last take, in words, and how many calls did not end whole. Wrong answers fail the
+// test.
 func (l *load) take(t *testing.T) (text string, broken int) {
 	t.Helper()
 	l.mu.Lock()
