@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	_ "google.golang.org/grpc/health" // registers the client side of health checking, which the service config asks for
 	"google.golang.org/grpc/keepalive"
 
@@ -66,6 +67,22 @@ const (
 	keepaliveTimeout = 10 * time.Second
 )
 
+// reconnect: a service that restarts is away for less than a second, and its callers must not wait longer than that
+// for what is back. gRPC's own first pause is a second, its longest two minutes.
+const (
+	reconnectFirst = 50 * time.Millisecond
+	reconnectLast  = time.Second
+	// connectLimit bounds one attempt: a machine that is gone answers nothing.
+	connectLimit = 5 * time.Second
+)
+
+// reconnecting are the pauses between attempts to connect, with gRPC's own growth and jitter.
+func reconnecting() grpc.ConnectParams {
+	pauses := backoff.DefaultConfig
+	pauses.BaseDelay, pauses.MaxDelay = reconnectFirst, reconnectLast
+	return grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: connectLimit}
+}
+
 // serviceConfig balances over all addresses of a name and leaves out those whose health says no. gRPC's own retries are
 // off: whether a call may go to another worker is the gateway's decision.
 const serviceConfig = `{"loadBalancingConfig":[{"round_robin":{}}],"healthCheckConfig":{"serviceName":""}}`
@@ -96,6 +113,7 @@ func Dial(target string, cfg ClientConfig, deps ClientDeps) (Conn, error) {
 		grpc.WithDefaultServiceConfig(serviceConfig),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
+		grpc.WithConnectParams(reconnecting()),
 		grpc.WithUnaryInterceptor(prep.unary),
 		grpc.WithStreamInterceptor(prep.stream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
