@@ -63,6 +63,7 @@ type Service struct {
 	findings parity.Findings
 	card     error
 	events   workerv1.EventState
+	ready    bool // it was ready once
 	wake     chan struct{}
 }
 
@@ -94,17 +95,22 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	workerv1.RegisterWorkerServiceServer(r, server{svc: s})
 }
 
-// Ready is nil once a card was published that says how the events of a running worker are. It does not wait for the
-// worker: an adapter before its worker is in order.
+// Ready is nil once a card was published that says how the events of a running worker are, and stays so: an adapter that
+// cannot reach the registry, or whose worker starts again, still answers schedulers that ask for snapshots. It does not
+// wait for the worker: an adapter before its worker is in order.
 func (s *Service) Ready(context.Context) error {
 	connecting := s.follow.connecting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ready {
+		return nil
+	}
 	undecided := s.events == workerv1.EventState_EVENT_STATE_UNSPECIFIED ||
 		s.events == workerv1.EventState_EVENT_STATE_CATCHING_UP && connecting
 	if s.card == nil && s.view.Life == vllm.Ready && undecided {
 		return errors.New("the worker's events are being connected")
 	}
+	s.ready = s.card == nil
 	return s.card
 }
 
@@ -190,11 +196,22 @@ func (s *Service) putCard(ctx context.Context) {
 	}
 }
 
-// pause waits until the next step is due: soon while the worker is busy.
+// streamCurrent has a card published if the last one said that the events are not live.
+func (s *Service) streamCurrent() {
+	s.mu.Lock()
+	stale := s.events != workerv1.EventState_EVENT_STATE_LIVE
+	s.mu.Unlock()
+	if stale {
+		s.nudge()
+	}
+}
+
+// pause waits until the next step is due: soon while the worker is busy, and while it is not there, because requests
+// wait for the moment when it is back.
 func (s *Service) pause(ctx context.Context) {
 	s.mu.Lock()
 	d := s.cfg.PollIdle
-	if s.view.Busy() || s.draining != "" {
+	if s.view.Busy() || s.draining != "" || s.view.Life == vllm.Starting {
 		d = s.cfg.PollBusy
 	}
 	s.mu.Unlock()

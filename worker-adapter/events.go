@@ -36,6 +36,17 @@ type plan struct {
 type rankStream struct {
 	*stream.Stream
 	silence silence
+	// current is called whenever the stream is found to be connected and complete.
+	current func()
+}
+
+// Changed takes the feed's state. A stream that has become current is told at once: until the next card says so, nobody
+// counts on its blocks.
+func (s *rankStream) Changed(st feed.State) {
+	s.Stream.Changed(st)
+	if st.Connected && !st.Mending {
+		s.current()
+	}
 }
 
 // follower owns the streams of a worker. Its methods may be called from any goroutine.
@@ -79,7 +90,7 @@ func (f *follower) start(ctx context.Context, sources []feed.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for rank, src := range sources {
-		rs := &rankStream{Stream: f.svc.newStream(f.plan.model, rank)}
+		rs := &rankStream{Stream: f.svc.newStream(f.plan.model, rank), current: f.svc.streamCurrent}
 		f.streams = append(f.streams, rs)
 		fd := feed.New(src, rs, f.svc.log.With("rank", rank), f.svc.metrics.feed())
 		wg.Go(func() {
