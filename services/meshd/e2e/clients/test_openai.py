@@ -1,15 +1,10 @@
-"""The official OpenAI client against the mesh: list, complete, chat, stream, tools, errors, second turn."""
+"""The official OpenAI client against the mesh: list, complete, chat, stream, tool loop, errors, second turn."""
 import asyncio
-import uuid
 
 import openai
 import pytest
 
-SYSTEM = "You are the harbour master's assistant. Answer briefly and name the tide, the wind and the berth. " * 12
-
-
-def long_chat(question):
-    return [{"role": "system", "content": f"{SYSTEM} {uuid.uuid4()}"}, {"role": "user", "content": question}]
+from conftest import TIDE_TOOL, long_chat
 
 
 def test_models_are_listed_and_found_by_id(client, model):
@@ -73,16 +68,13 @@ def test_second_turn_hits_the_cache_of_the_same_worker(client, model):
 
 
 def test_tool_loop(client, model):
-    tools = [{"type": "function", "function": {
-        "name": "lookup_tide", "description": "Height of the tide at a harbour.",
-        "parameters": {"type": "object", "properties": {"harbour": {"type": "string"}}, "required": ["harbour"]}}}]
     messages = [{"role": "user", "content": "How high is the water in Brest?"}]
-    answer = client.chat.completions.create(model=model, messages=messages, tools=tools, tool_choice="required")
+    answer = client.chat.completions.create(model=model, messages=messages, tools=[TIDE_TOOL], tool_choice="required")
     call = answer.choices[0].message.tool_calls[0]
     assert call.function.name == "lookup_tide"
     messages.append(answer.choices[0].message.model_dump(exclude_none=True))
     messages.append({"role": "tool", "tool_call_id": call.id, "name": "lookup_tide", "content": "2.4 m"})
-    answer = client.chat.completions.create(model=model, messages=messages, tools=tools, max_tokens=8)
+    answer = client.chat.completions.create(model=model, messages=messages, tools=[TIDE_TOOL], max_tokens=8)
     assert answer.choices[0].message.content
 
 
