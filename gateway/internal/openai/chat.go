@@ -113,22 +113,27 @@ func (s *scanner) objectOrSkip(member func(jsontext.Name) error) error {
 	return err
 }
 
-// parts collects the values whose bytes make up a prompt that kvmesh does not render.
-func (s *scanner) parts(name jsontext.Name, names ...string) (bool, error) {
-	for _, n := range names {
+// promptMembers is how many members make up a prompt that kvmesh does not render.
+const promptMembers = 3
+
+// parts collects the values whose bytes make up a prompt that kvmesh does not render; names are in prompt order.
+// Clients write members in any order (Anthropic's sends messages before system), and the last of two equal members
+// counts.
+func (s *scanner) parts(name jsontext.Name, names [promptMembers]string) (bool, error) {
+	for rank, n := range names {
 		if !name.Is(n) {
 			continue
 		}
-		if s.r.Peek() != jsontext.Array {
+		s.ranked[rank] = s.ranked[rank][:0]
+		keep := func(int) error {
 			v, err := s.r.Skip()
-			s.req.Conversation = append(s.req.Conversation, v)
-			return true, err
-		}
-		_, err := s.r.Array(func(int) error {
-			v, err := s.r.Skip()
-			s.req.Conversation = append(s.req.Conversation, v)
+			s.ranked[rank] = append(s.ranked[rank], v)
 			return err
-		})
+		}
+		if s.r.Peek() != jsontext.Array {
+			return true, keep(0)
+		}
+		_, err := s.r.Array(keep)
 		return true, err
 	}
 	return false, nil
@@ -140,5 +145,5 @@ func (s *scanner) responses(name jsontext.Name) (bool, error) {
 		s.req.PreviousResponse, err = s.text()
 		return true, err
 	}
-	return s.parts(name, "tools", "instructions", "input")
+	return s.parts(name, [...]string{"tools", "instructions", "input"})
 }

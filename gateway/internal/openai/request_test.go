@@ -229,6 +229,36 @@ func TestScanOtherShapes(t *testing.T) {
 	require.Equal(t, 9, q.MaxTokens)
 }
 
+// TestScanPutsTheConversationInPromptOrder: a second turn must extend the first one's bytes, wherever the client puts
+// what stands before the messages.
+func TestScanPutsTheConversationInPromptOrder(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name, doc string
+		shape     Shape
+		want      []string
+	}{
+		{"messages in order", `{"tools":[1],"system":"s","messages":[3,4]}`, ShapeMessages, []string{"1", `"s"`, "3", "4"}},
+		{"system last", `{"messages":[3,4],"tools":[1],"system":"s"}`, ShapeMessages, []string{"1", `"s"`, "3", "4"}},
+		{"system in blocks", `{"messages":[3],"system":[1,2]}`, ShapeMessages, []string{"1", "2", "3"}},
+		{"messages twice", `{"messages":[3,4],"system":"s","messages":[5]}`, ShapeMessages, []string{`"s"`, "5"}},
+		{"responses in order", `{"tools":[1],"instructions":"i","input":"x"}`, ShapeResponses, []string{"1", `"i"`, `"x"`}},
+		{"instructions last", `{"input":[2,3],"instructions":"i"}`, ShapeResponses, []string{`"i"`, "2", "3"}},
+		{"no conversation", `{"model":"m"}`, ShapeMessages, nil},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			q := scan(t, row.shape, row.doc)
+			var got []string
+			for _, v := range q.Conversation {
+				got = append(got, string(q.Text(v)))
+			}
+			require.Equal(t, row.want, got)
+		})
+	}
+}
+
 func FuzzScanForwardsTheClientsBytes(f *testing.F) {
 	for _, s := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"x","tool_calls":[{"function":{"arguments":{"a":1}}}]}],"stream":true}`,

@@ -12,6 +12,9 @@ type scanner struct {
 	req      Request
 	maxDepth int
 
+	// ranked is the prompt's members of a shape that kvmesh does not render, in prompt order whatever the client's.
+	ranked [promptMembers][]jsontext.Value
+
 	// The callbacks are made once per request, not once per message.
 	onMessage, onCall                      func(int) error
 	onMessageMember, onCallMember, onFunct func(jsontext.Name) error
@@ -57,7 +60,11 @@ func (s *scanner) finish() error {
 		if len(q.Template.Batch) == 0 {
 			return wrongType("messages", "a list of message lists with at least one entry")
 		}
-	case ShapeMessages, ShapeResponses, ShapeOther, ShapeCompletion:
+	case ShapeMessages, ShapeResponses:
+		for _, values := range s.ranked {
+			q.Conversation = append(q.Conversation, values...)
+		}
+	case ShapeOther, ShapeCompletion:
 	}
 	return nil
 }
@@ -75,7 +82,7 @@ func (s *scanner) member(name jsontext.Name) error {
 	case ShapeCompletion:
 		handled, err = s.completion(name)
 	case ShapeMessages:
-		handled, err = s.parts(name, "tools", "system", "messages")
+		handled, err = s.parts(name, [...]string{"tools", "system", "messages"})
 	case ShapeResponses:
 		handled, err = s.responses(name)
 	case ShapeOther:
