@@ -117,6 +117,9 @@ func (e *Engine) weigh(d *decision) {
 	for i, t := range d.pool.Targets {
 		d.views[i].Bar, d.about[i].bar = e.bar(d, t)
 		t.Fill(d.now, d.asked.PromptTokens, &d.views[i])
+		if d.tooLong(t) { // nor may the size of its cache bar it
+			d.views[i].KVCapacityTokens = 0
+		}
 	}
 	e.p.Policy.Rank(&d.asked, d.views, &d.ranking)
 }
@@ -143,14 +146,20 @@ func (e *Engine) bar(d *decision, t *fleet.Target) (policy.Bar, string) {
 	if !t.Breaker.Allows(d.now) {
 		return policy.BarHealth, "breaker open"
 	}
-	if longest := int(card.GetMaxModelTokens()); longest > 0 && d.asked.PromptTokens > longest {
-		// The worker refuses with a 400 of its own, which the client is to see: any worker will do.
+	if d.tooLong(t) {
 		return policy.NotBarred, ""
 	}
 	if t.Full(d.now) {
 		return policy.BarCapacity, "at capacity"
 	}
 	return policy.NotBarred, ""
+}
+
+// tooLong reports whether the worker refuses the prompt with a 400 of its own, which the client is to see: any worker
+// will do.
+func (d *decision) tooLong(t *fleet.Target) bool {
+	longest := int(t.Card().GetMaxModelTokens())
+	return longest > 0 && d.asked.PromptTokens > longest
 }
 
 // saturated reports whether a target could take the request if it were not full.

@@ -136,6 +136,14 @@ func TestAPromptLargerThanACacheGoesElsewhere(t *testing.T) {
 	}
 }
 
+// TestAPromptThatEveryWorkerRefusesIsSent: its 400 tells the client what is wrong, a 503 would have it try again.
+func TestAPromptThatEveryWorkerRefusesIsSent(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.worker("a", func(c *workerv1.WorkerCard) { c.GpuBlocks, c.MaxModelTokens = 10, 100 })
+	require.Equal(t, "a", r.route(ask(prompt("p", 20))).GetTarget().GetWorkerId())
+}
+
 // TestSessionStaysWhileItsHitsLast: ROUTE-06.
 func TestSessionStaysWhileItsHitsLast(t *testing.T) {
 	t.Parallel()
