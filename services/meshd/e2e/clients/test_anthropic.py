@@ -45,7 +45,17 @@ def test_second_turn_reads_the_cache_of_the_same_worker(claude, model):
         {"role": "assistant", "content": first.parse().content[0].text}, {"role": "user", "content": "And tomorrow?"}]
     second = claude.messages.with_raw_response.create(model=model, max_tokens=8, **body)
     assert second.headers["x-kvmesh-worker"] == first.headers["x-kvmesh-worker"]
+    assert int(second.headers["x-kvmesh-predicted-hit-tokens"]) > 0
     assert second.parse().usage.cache_read_input_tokens > 0
+
+
+def test_equal_questions_under_unlike_systems_are_not_taken_for_one_conversation(claude, model):
+    body = ask("Which berth is free tonight? " * 20)
+    claude.messages.create(model=model, max_tokens=4, **body)
+    body["system"] = unique(SYSTEM)
+    other = claude.messages.with_raw_response.create(model=model, max_tokens=4, **body)
+    assert other.headers["x-kvmesh-predicted-hit-tokens"] == "0"
+    assert other.parse().usage.cache_read_input_tokens == 0
 
 
 def test_unknown_model_is_not_found(claude):

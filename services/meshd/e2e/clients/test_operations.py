@@ -5,7 +5,7 @@ import math
 import openai
 import pytest
 
-from conftest import long_chat, unique
+from conftest import SYSTEM, long_chat, unique
 
 
 def test_embeddings_keep_their_order(client, model):
@@ -58,6 +58,17 @@ def test_response_streams(client, model):
     assert kinds[0] == "response.created" and kinds[-1] == "response.completed"
     assert numbers == list(range(len(numbers)))
     assert text and final.output_text == text
+
+
+def test_second_response_reads_the_cache_of_the_same_worker(client, model):
+    turns = [{"role": "user", "content": "Which berth is free tonight?"}]
+    ask = {"model": model, "instructions": unique(SYSTEM), "max_output_tokens": 8}
+    first = client.responses.with_raw_response.create(input=turns, **ask)
+    turns += [{"role": "assistant", "content": first.parse().output_text}, {"role": "user", "content": "And tomorrow?"}]
+    second = client.responses.with_raw_response.create(input=turns, **ask)
+    assert second.headers["x-kvmesh-worker"] == first.headers["x-kvmesh-worker"]
+    assert int(second.headers["x-kvmesh-predicted-hit-tokens"]) > 0
+    assert second.parse().usage.input_tokens_details.cached_tokens > 0
 
 
 def test_async_stream(async_client, model):
