@@ -53,6 +53,7 @@ test-go: build ## All Go tests under the race detector, in both shapes of the me
 	$(CORPUS_OK)
 	go vet work
 	KVMESH_BIN=$(abspath $(BIN)) go test -race -timeout 20m work
+	go test -run AfterChaos ./scheduler-svc/internal/feed
 
 .PHONY: test-clients
 test-clients: build ## Drive the running mesh with the official OpenAI clients

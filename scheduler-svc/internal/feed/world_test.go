@@ -184,10 +184,7 @@ func run(seed uint64) (*world, error) {
 	return w, w.check()
 }
 
-// runs is the number of seeded worlds of the test.
-const runs = 12_000
-
-// TestIndexEqualsTheTruthAfterChaos is issue 5's model-based test. A failure names its seed, which repeats it.
+// TestIndexEqualsTheTruthAfterChaos plays seeded worlds of workers, adapters, a lossy bus and schedulers. A failure names its seed, which repeats it.
 func TestIndexEqualsTheTruthAfterChaos(t *testing.T) {
 	t.Parallel()
 	var total Counts

@@ -52,8 +52,21 @@ func (t *Target) Certainty(now time.Time) (policy.Certainty, string) {
 		return policy.Degraded, "index full"
 	case t.Drift.High():
 		return policy.Degraded, "drift"
+	case t.differs():
+		return policy.Degraded, "parity"
 	}
 	return policy.Exact, ""
+}
+
+// differs reports whether the adapter has seen kvmesh's prompts differ from the worker's own, in any feature: a
+// request does not say which of them it uses. What was never compared is trusted.
+func (t *Target) differs() bool {
+	for _, r := range t.Card().GetParity() {
+		if r.GetState() == workerv1.ParityState_PARITY_STATE_DIFFERS {
+			return true
+		}
+	}
+	return false
 }
 
 // Drift compares predicted with reported hits. It forgets with a weight of one in driftWindow requests.

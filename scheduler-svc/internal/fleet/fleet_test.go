@@ -217,6 +217,31 @@ func TestCertainty(t *testing.T) {
 	}
 }
 
+// TestParityLowersCertainty checks that a worker whose own prompts differ is no longer trusted, one never asked is.
+func TestParityLowersCertainty(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		state workerv1.ParityState
+		want  policy.Certainty
+		why   string
+	}{
+		{workerv1.ParityState_PARITY_STATE_UNSPECIFIED, policy.Exact, ""},
+		{workerv1.ParityState_PARITY_STATE_PROVEN, policy.Exact, ""},
+		{workerv1.ParityState_PARITY_STATE_DIFFERS, policy.Degraded, "parity"},
+	}
+	for _, row := range rows {
+		b := newBench(nil)
+		c := card("w", 1, "m")
+		c.EventState = workerv1.EventState_EVENT_STATE_LIVE
+		c.Parity = []*workerv1.ParityResult{{Feature: "chat", State: row.state}}
+		b.fleet.Card(start, c)
+		live(b, nil)
+		got, why := b.fleet.View().Targets[0].Certainty(start)
+		require.Equal(t, row.want, got)
+		require.Equal(t, row.why, why)
+	}
+}
+
 func live(b *bench, _ *Target) {
 	b.snapshot("w")
 	b.machine.Delta(start, &eventv1.KvDelta{WorkerId: "w", Epoch: 1, Heartbeat: true})
