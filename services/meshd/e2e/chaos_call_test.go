@@ -104,6 +104,9 @@ func (a *call) readPlain(resp *http.Response) error {
 	if !slices.Contains(down, a.status) || body.Error == nil || body.Error.Message == "" || body.Error.Type == "" {
 		return fmt.Errorf("status %d: %s", a.status, raw.String())
 	}
+	if a.status == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") == "" {
+		return errors.New("status 503 without Retry-After")
+	}
 	a.ending = refused
 	return nil
 }
@@ -159,8 +162,8 @@ func (a *call) readStream(resp *http.Response) error {
 	a.reply = message{"assistant", text.String()}
 	if failed {
 		a.ending = cut
-		if done || reasons > 0 {
-			return errors.New("stream with an error event and an end")
+		if done { // a finish reason may have come: the worker can die between it and its own [DONE]
+			return errors.New("stream with an error event and [DONE]")
 		}
 		return nil
 	}

@@ -14,10 +14,17 @@ import (
 
 // startIndependent is startMany with simulated workers that render and tokenise by a template and a tokenizer service
 // of their own: a real worker does so inside its process, and outlives the mesh's services.
-func startIndependent(t *testing.T) *many {
+//
+// There are n workers.
+func startIndependent(t *testing.T, n int) *many {
 	t.Helper()
 	dir := built.folder(t)
 	ports := freePorts(t)
+	for len(ports.Workers) < n {
+		ports.Workers = append(ports.Workers, supervise.WorkerPorts{
+			HTTP: freePort(t), Events: freePort(t), Replay: freePort(t), GRPC: freePort(t), Admin: freePort(t),
+		})
+	}
 	log, err := os.Create(filepath.Join(t.TempDir(), "mesh.log"))
 	require.NoError(t, err)
 	t.Setenv("MODEL_PATH", filepath.Join(repository(t), "deploy", "demo-model"))
@@ -51,7 +58,7 @@ func independent(t *testing.T, rows []supervise.Process) []supervise.Process {
 		if prefix == "" {
 			continue
 		}
-		serves, admin := "tcp://"+freeAddress(t), "tcp://"+freeAddress(t)
+		serves, admin := "tcp://"+loopback(freePort(t)), "tcp://"+loopback(freePort(t))
 		row.Name, row.Ready = "worker-"+row.Name, admin
 		row.Env = append(append([]string(nil), row.Env...), prefix+"_LISTEN="+serves, prefix+"_ADMIN="+admin)
 		addresses = append(addresses, prefix+"_ADDRESS="+serves)
@@ -66,11 +73,11 @@ func independent(t *testing.T, rows []supervise.Process) []supervise.Process {
 	return append(own, rows...)
 }
 
-// freeAddress is a port that nobody listens on.
-func freeAddress(t *testing.T) string {
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	return l.Addr().String()
+	return l.Addr().(*net.TCPAddr).Port
 }

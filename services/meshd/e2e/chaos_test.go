@@ -26,7 +26,7 @@ type blow struct {
 }
 
 func TestChaos(t *testing.T) {
-	m := startIndependent(t)
+	m := startIndependent(t, workerCount)
 	c := newCaller(m.URL(t))
 	t.Cleanup(c.http.CloseIdleConnections)
 	exact(t, c, workerCount)

@@ -24,8 +24,8 @@ const (
 	phantomTalks, phantomTurns, phantomBlocks = 1800, 5, 4096
 	// phantomCallers is how many requests are under way, phantomOpen how many conversations each caller keeps going.
 	phantomCallers, phantomOpen = 6, 48
-	// phantomSpeedup makes ten minutes of engine time pass in twenty seconds. Events do not get faster with
-	// it, so predictions are late by more engine time than they would be on a real worker.
+	// phantomSpeedup makes ten minutes of engine time pass in twenty seconds. Events do not get faster with it, so
+	// predictions are late by more engine time than they would be on a real worker.
 	phantomSpeedup = 30
 	// phantomShare is how many of the prompts' blocks may be predicted and then not served. What is left are blocks that
 	// another request evicts between the choice of the worker and the admission there.
@@ -59,7 +59,12 @@ func (h *hits) add(got call) {
 // TestPhantomHits runs conversations that need far more blocks than the caches hold, and compares every prediction with
 // what the worker served.
 func TestPhantomHits(t *testing.T) {
-	s := startPressed(t)
+	s := startTuned(t, func(cfg *mesh.Config) {
+		for i := range cfg.Mesh.Simulated {
+			cfg.Mesh.Simulated[i].NumGPUBlocks = phantomBlocks
+			cfg.Mesh.Simulated[i].Speedup = phantomSpeedup
+		}
+	})
 	c := newCaller(s.URL(t))
 	t.Cleanup(c.http.CloseIdleConnections)
 	exact(t, c, workerCount)
@@ -83,8 +88,8 @@ func TestPhantomHits(t *testing.T) {
 	require.Less(t, share, phantomShare)
 }
 
-// startPressed is the mesh in this process with small caches and a fast clock.
-func startPressed(t *testing.T) *one {
+// startTuned is startOne with a changed configuration.
+func startTuned(t *testing.T, tune func(*mesh.Config)) *one {
 	t.Helper()
 	cfg, err := mesh.Load(conf.Source{
 		Path:    filepath.Join(repository(t), "deploy", "config", "demo.yaml"),
@@ -95,10 +100,7 @@ func startPressed(t *testing.T) *one {
 		},
 	})
 	require.NoError(t, err)
-	for i := range cfg.Mesh.Simulated {
-		cfg.Mesh.Simulated[i].NumGPUBlocks = phantomBlocks
-		cfg.Mesh.Simulated[i].Speedup = phantomSpeedup
-	}
+	tune(&cfg)
 	m, err := mesh.New(cfg, mesh.Deps{Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), stepLimit)
