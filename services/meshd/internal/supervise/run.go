@@ -47,6 +47,9 @@ func Run(ctx context.Context, o Options) error {
 	set := New(dir, Table(ports, meshConfig, natsDir), log)
 	err = set.Check()
 	if err == nil {
+		err = ports.Free()
+	}
+	if err == nil {
 		err = host(ctx, set, ports, o)
 	}
 	closeLog(err == nil)

@@ -1,6 +1,10 @@
 package supervise
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/kvmesh/kvmesh/services/kit/rpc"
+)
 
 // Ports are the addresses of a mesh of processes on this machine.
 type Ports struct {
@@ -30,6 +34,26 @@ func DefaultPorts(n int) Ports {
 		})
 	}
 	return p
+}
+
+// Free names the first port that another process holds. Without it that process would be taken for the one that starts,
+// and the sentence would stand in the log file only.
+func (p Ports) Free() error {
+	all := []int{
+		p.GatewayREST, p.GatewayGRPC, p.GatewayAdm, p.NATS, p.TemplateGRPC, p.TemplateAdmin, p.TokenizerGRPC,
+		p.TokenizerAdmin, p.SchedulerGRPC, p.SchedulerAdmin,
+	}
+	for _, w := range p.Workers {
+		all = append(all, w.HTTP, w.Events, w.Replay, w.GRPC, w.Admin)
+	}
+	for _, port := range all {
+		lis, err := rpc.Listen(tcp(port))
+		if err != nil {
+			return err
+		}
+		lis.Close()
+	}
+	return nil
 }
 
 // local is a port of this machine.
