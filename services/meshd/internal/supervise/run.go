@@ -34,6 +34,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	ports := DefaultPorts(workers)
+	if err := ports.Free(); err != nil {
+		return err
+	}
 	natsDir, err := os.MkdirTemp("", "kvmesh-nats-")
 	if err != nil {
 		return err
@@ -43,12 +47,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ports := DefaultPorts(workers)
 	set := New(dir, Table(ports, meshConfig, natsDir), log)
 	err = set.Check()
-	if err == nil {
-		err = ports.Free()
-	}
 	if err == nil {
 		err = host(ctx, set, ports, o)
 	}
