@@ -12,6 +12,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 )
 
 // TestOpenAIGo drives both shapes of the mesh with OpenAI's own Go client, as its users write it.
@@ -36,7 +38,7 @@ func TestOpenAIGo(t *testing.T) {
 			{"streamed tool call", goToolStream},
 			{"structured output", goStructured},
 			{"typed errors", goErrors},
-			{"second turn reads the cache", goSecondTurn},
+			{"second turn reads the cache", func(t *testing.T, o openai.Client) { goSecondTurn(t, o, c) }},
 		}
 		for _, row := range rows {
 			t.Run(row.name, func(t *testing.T) { row.run(t, official) })
@@ -232,13 +234,21 @@ func goErrors(t *testing.T, c openai.Client) {
 	}
 }
 
-func goSecondTurn(t *testing.T, c openai.Client) {
+// goSecondTurn asks on once the scheduler knows the first turn's units, so that the prediction is exact on any machine.
+func goSecondTurn(t *testing.T, c openai.Client, mesh *caller) {
 	ask := goChatOf("go second turn")
 	var first, second *http.Response
 	got, err := c.Chat.Completions.New(t.Context(), ask, option.WithResponseInto(&first))
 	require.NoError(t, err)
 	require.Zero(t, got.Usage.PromptTokensDetails.CachedTokens)
 	ask.Messages = append(ask.Messages, got.Choices[0].Message.ToParam(), openai.UserMessage("And then?"))
+	known := int(got.Usage.PromptTokens) / kvblock.UnitTokens * kvblock.UnitTokens
+	eventually(t, requestLimit, func() error {
+		if n := predicted(t, mesh, ask); n < known {
+			return errCount("tokens that the scheduler knows to be held", n, known)
+		}
+		return nil
+	})
 	got, err = c.Chat.Completions.New(t.Context(), ask, option.WithResponseInto(&second))
 	require.NoError(t, err)
 	require.Equal(t, first.Header.Get("X-Kvmesh-Worker"), second.Header.Get("X-Kvmesh-Worker"))
@@ -247,4 +257,24 @@ func goSecondTurn(t *testing.T, c openai.Client) {
 	require.Equal(t, strconv.FormatInt(cached, 10), second.Header.Get("X-Kvmesh-Predicted-Hit-Tokens"))
 	require.Equal(t, strconv.FormatInt(cached, 10), second.Header.Get("X-Kvmesh-Cached-Tokens"))
 	require.True(t, strings.HasPrefix(second.Header.Get("X-Kvmesh-Worker"), "sim-"))
+}
+
+// predicted is the most prompt tokens that events say a worker holds of a request that is not sent.
+func predicted(t *testing.T, c *caller, ask openai.ChatCompletionNewParams) int {
+	t.Helper()
+	got := c.mustPost(t, "/kvmesh/v1/explain", ask, http.StatusOK)
+	var body struct {
+		Receipt struct {
+			Candidates []struct {
+				HitTokens      int `json:"hit_tokens"`
+				ExpectedTokens int `json:"expected_hit_tokens"`
+			} `json:"candidates"`
+		} `json:"receipt"`
+	}
+	require.NoError(t, json.Unmarshal(got.body, &body), string(got.body))
+	most := 0
+	for _, candidate := range body.Receipt.Candidates {
+		most = max(most, candidate.HitTokens-candidate.ExpectedTokens)
+	}
+	return most
 }
