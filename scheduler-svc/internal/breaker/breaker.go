@@ -108,6 +108,16 @@ func (b *Breaker) Done(now time.Time, request uint64, v Verdict) {
 	}
 }
 
+// Returned tells that the worker has come back by its own account: an open breaker lets a probe out at once, instead of
+// serving the rest of a wait that was meant for the dead one.
+func (b *Breaker) Returned(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state(now) == Open {
+		b.open, b.until = b.cfg.OpenMin, now
+	}
+}
+
 func (b *Breaker) trip(now time.Time, open time.Duration) {
 	b.open, b.until, b.opened = open, now.Add(open), b.opened+1
 }

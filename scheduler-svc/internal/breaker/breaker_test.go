@@ -66,6 +66,19 @@ func TestOneProbeAtATime(t *testing.T) {
 	require.True(t, b.Allows(later))
 }
 
+func TestAReturnedWorkerIsProbedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := opened(t)
+	b.Returned(start)
+	require.Equal(t, HalfOpen, b.State(start))
+	b.Sent(start, 10)
+	b.Done(start, 10, Failed)
+	require.Equal(t, Open, b.State(start), "a probe that fails opens it again")
+	b = New(config())
+	b.Returned(start)
+	require.Equal(t, Closed, b.State(start))
+}
+
 func TestFailedProbesWaitLongerAndLonger(t *testing.T) {
 	t.Parallel()
 	b, now := opened(t), start

@@ -106,9 +106,13 @@ func (f *Fleet) Card(now time.Time, card *workerv1.WorkerCard) bool {
 	old := w.card
 	w.card = card
 	f.resize(now, w)
+	returned := returned(old, card)
 	for _, t := range w.ranks {
 		t.card.Store(card)
 		t.report(now)
+		if returned {
+			t.Breaker.Returned(now)
+		}
 	}
 	if fresh || !sameMembership(old, card) {
 		f.rebuild()
@@ -133,6 +137,13 @@ func (f *Fleet) resize(now time.Time, w *worker) {
 			w.ranks = append(w.ranks, t)
 		}
 	}
+}
+
+// returned reports whether a card says that its worker is ready again, after it was not or under a new adapter.
+func returned(old, card *workerv1.WorkerCard) bool {
+	const ready = workerv1.WorkerState_WORKER_STATE_READY
+	return old != nil && card.GetState() == ready &&
+		(old.GetState() != ready || old.GetAdapterEpoch() != card.GetAdapterEpoch())
 }
 
 func sameMembership(a, b *workerv1.WorkerCard) bool {

@@ -217,6 +217,29 @@ func TestCertainty(t *testing.T) {
 	}
 }
 
+// TestAReturnedWorkerIsProbedAtOnce checks that a breaker that the dead worker opened does not hold up the new one.
+func TestAReturnedWorkerIsProbedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	states := []workerv1.WorkerState{
+		workerv1.WorkerState_WORKER_STATE_READY, workerv1.WorkerState_WORKER_STATE_STARTING,
+		workerv1.WorkerState_WORKER_STATE_READY,
+	}
+	for i, state := range states {
+		c := card("w", 1, "m")
+		c.State = state
+		b.fleet.Card(start, c)
+		target := b.fleet.View().Targets[0]
+		if i == 0 {
+			for n := range uint64(100) {
+				target.Breaker.Done(start, n+1, breaker.Failed)
+			}
+			require.False(t, target.Breaker.Allows(start))
+		}
+	}
+	require.True(t, b.fleet.View().Targets[0].Breaker.Allows(start))
+}
+
 // TestParityLowersCertainty checks that a worker whose own prompts differ is no longer trusted, one never asked is.
 func TestParityLowersCertainty(t *testing.T) {
 	t.Parallel()
