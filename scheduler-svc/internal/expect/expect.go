@@ -54,21 +54,25 @@ func (s *Set) Insert(x Expectation) {
 	s.size.Store(int32(len(s.entries)))
 }
 
-// Release takes the owner's entry away: its request failed, or it is done and what it made has been announced. An entry
-// to be kept stays when its request is done.
-func (s *Set) Release(owner uint64, done bool) {
+// Release ends the owner's request. Failed, its entry goes at once. Done, its entry stays until the events that confirm it
+// are here, at most until then: an answer may overtake its events. An entry to be kept lives on to its own expiry.
+func (s *Set) Release(owner uint64, done bool, until time.Time) {
 	if s.size.Load() == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.entries {
-		if s.entries[i].owner == owner {
-			if !done || !s.entries[i].keep {
-				s.removeAt(i)
-			}
-			return
+		if s.entries[i].owner != owner {
+			continue
 		}
+		switch e := &s.entries[i]; {
+		case !done:
+			s.removeAt(i)
+		case !e.keep && until.Before(e.expires):
+			e.expires = until
+		}
+		return
 	}
 }
 

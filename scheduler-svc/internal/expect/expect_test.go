@@ -59,11 +59,14 @@ func TestOneRequestsEndLeavesTheOthers(t *testing.T) {
 	base := chain(1, 10)
 	s.Insert(Expectation{Owner: 1, Units: base, Expires: at(9)})
 	s.Insert(Expectation{Owner: 2, Units: base[:6], Expires: at(9)})
-	s.Release(1, false)
+	s.Release(1, false, at(1))
 	require.Equal(t, 6, s.Extend(base))
-	s.Release(1, false)
+	s.Release(1, false, at(1))
 	require.Equal(t, 6, s.Extend(base), "a second release takes nothing away")
-	s.Release(2, true)
+	s.Release(2, true, at(3))
+	require.Equal(t, 6, s.Extend(base), "an answer may overtake its events")
+	require.Zero(t, s.Expire(at(3)))
+	require.Equal(t, 1, s.Expire(at(4)))
 	require.Zero(t, s.Extend(base))
 	require.Zero(t, s.Len())
 }
@@ -92,13 +95,13 @@ func TestKeepOutlivesTheRequestAndExpires(t *testing.T) {
 	var s Set
 	base := chain(1, 4)
 	s.Insert(Expectation{Owner: 1, Units: base, Expires: at(5), Keep: true})
-	s.Release(1, true)
+	s.Release(1, true, at(1))
 	require.Equal(t, 4, s.Extend(base))
 	require.Zero(t, s.Expire(at(5)))
 	require.Equal(t, 1, s.Expire(at(6)))
 	require.Zero(t, s.Extend(base))
 	s.Insert(Expectation{Owner: 2, Units: base, Expires: at(50), Keep: true})
-	s.Release(2, false)
+	s.Release(2, false, at(1))
 	require.Zero(t, s.Len(), "a failure is not kept")
 }
 

@@ -50,8 +50,11 @@ func (w *world) step(r *rand.Rand) {
 		}
 	case 2:
 		for owner := range w.open {
-			w.set.Release(owner, r.IntN(2) == 0)
-			delete(w.open, owner)
+			done := r.IntN(2) == 0
+			w.set.Release(owner, done, at(1))
+			if !done { // what is done is expected until it is confirmed or its time is over
+				delete(w.open, owner)
+			}
 			break
 		}
 	default:

@@ -122,9 +122,13 @@ func (t *Target) First(now time.Time, ticket load.Ticket) {
 	t.book.First(t.fleet.offset(now), ticket)
 }
 
-// End ends a booking. What the request made has been announced by now, or never will be.
+// eventLag is how long after an answer its events are still awaited. vLLM 0.32 publishes them within 52 ms of the first
+// byte on busy cores; a second also covers a late adapter, and a wrong expectation costs one route at most.
+const eventLag = time.Second
+
+// End ends a booking.
 func (t *Target) End(now time.Time, owner uint64, ticket load.Ticket, s load.Settle) {
-	t.Expect.Release(owner, s.Complete)
+	t.Expect.Release(owner, s.Complete, now.Add(eventLag))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.book.End(t.fleet.offset(now), ticket, s)
