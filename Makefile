@@ -100,4 +100,4 @@ lint: native ## Formatting, vet, linters, generated code and module files are cu
 
 .PHONY: fmt
 fmt: ## Format all Go code
-	@$(TOOL) tool gofumpt -w $$(git ls-files -co --exclude-standard '*.go' | grep -v /gen/ | sed 's|^|../|')
+	@$(TOOL) tool gofumpt -w $$(git ls-files -co --exclude-standard '*.go' | grep -v "^proto/gen/" | sed 's|^|../|')

@@ -110,9 +110,12 @@ func (c *Config) Validate() error {
 		path       string
 		value, min int64
 	}{
-		{"fast_threads", int64(c.FastThreads), 2}, {"parallel", int64(c.Parallel), 1},
-		{"audit_every", int64(c.AuditEvery), -1}, {"segment_cache_bytes", int64(c.SegmentCacheBytes), 0},
-		{"max_text_bytes", int64(c.MaxTextBytes), 1}, {"max_reference_text_bytes", int64(c.MaxReferenceTextBytes), 1},
+		{"fast_threads", int64(c.FastThreads), 2},
+		{"parallel", int64(c.Parallel), 1},
+		{"audit_every", int64(c.AuditEvery), -1},
+		{"segment_cache_bytes", int64(c.SegmentCacheBytes), 0},
+		{"max_text_bytes", int64(c.MaxTextBytes), 1},
+		{"max_reference_text_bytes", int64(c.MaxReferenceTextBytes), 1},
 		{"max_run_bytes", int64(c.MaxRunBytes), 1024},
 	} {
 		faults.Require(n.value >= n.min, n.path, "%d is below %d", n.value, n.min)

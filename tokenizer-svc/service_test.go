@@ -217,18 +217,29 @@ func TestRefusals(t *testing.T) {
 			})
 			return err
 		}(), faultv1.Reason_REASON_TOO_LARGE, "run of"},
-		{"id out of range", decode(&tokenizerv1.DecodeRequest{TokenIds: []uint32{5, 8000}}),
-			faultv1.Reason_REASON_INVALID_REQUEST, "token id 8000 is out of range: the model has 8000 ids"},
-		{"largest id", decode(&tokenizerv1.DecodeRequest{TokenIds: []uint32{0xffffffff}}),
-			faultv1.Reason_REASON_INVALID_REQUEST, "out of range"},
-		{"too many ids", decode(&tokenizerv1.DecodeRequest{TokenIds: make([]uint32, 1<<20+1)}),
-			faultv1.Reason_REASON_TOO_LARGE, "more than the limit"},
-		{"state that no response gave", decode(&tokenizerv1.DecodeRequest{State: &tokenizerv1.DecodeState{ReadOffset: 3}}),
-			faultv1.Reason_REASON_INVALID_REQUEST, "decode state"},
-		{"state with unknown ids", decode(&tokenizerv1.DecodeRequest{State: &tokenizerv1.DecodeState{PendingTokenIds: []uint32{9999}}}),
-			faultv1.Reason_REASON_INVALID_REQUEST, "out of range"},
+		{
+			"id out of range", decode(&tokenizerv1.DecodeRequest{TokenIds: []uint32{5, 8000}}),
+			faultv1.Reason_REASON_INVALID_REQUEST, "token id 8000 is out of range: the model has 8000 ids",
+		},
+		{
+			"largest id", decode(&tokenizerv1.DecodeRequest{TokenIds: []uint32{0xffffffff}}),
+			faultv1.Reason_REASON_INVALID_REQUEST, "out of range",
+		},
+		{
+			"too many ids", decode(&tokenizerv1.DecodeRequest{TokenIds: make([]uint32, 1<<20+1)}),
+			faultv1.Reason_REASON_TOO_LARGE, "more than the limit",
+		},
+		{
+			"state that no response gave", decode(&tokenizerv1.DecodeRequest{State: &tokenizerv1.DecodeState{ReadOffset: 3}}),
+			faultv1.Reason_REASON_INVALID_REQUEST, "decode state",
+		},
+		{
+			"state with unknown ids", decode(&tokenizerv1.DecodeRequest{State: &tokenizerv1.DecodeState{PendingTokenIds: []uint32{9999}}}),
+			faultv1.Reason_REASON_INVALID_REQUEST, "out of range",
+		},
 		{"state with offsets the wrong way", decode(&tokenizerv1.DecodeRequest{State: &tokenizerv1.DecodeState{
-			PendingTokenIds: []uint32{1, 2}, PrefixOffset: 2, ReadOffset: 1}}), faultv1.Reason_REASON_INVALID_REQUEST, "decode state"},
+			PendingTokenIds: []uint32{1, 2}, PrefixOffset: 2, ReadOffset: 1,
+		}}), faultv1.Reason_REASON_INVALID_REQUEST, "decode state"},
 		{"hash of unknown ids", func() error {
 			_, err := b.client.HashTokens(t.Context(), &tokenizerv1.HashTokensRequest{Model: "demo", TokenIds: []uint32{8000}})
 			return err

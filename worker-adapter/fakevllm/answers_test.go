@@ -159,11 +159,15 @@ func TestLengthsAndStops(t *testing.T) {
 		{"cut", `"max_tokens":5`, whole[:5], "length", 5, nil},
 		{"exactly one", `"max_tokens":1`, whole[:1], "length", 1, nil},
 		{"stop string", `"stop":["s"]`, whole[:strings.Index(whole, "s")], "stop", strings.Index(whole, "s") + 1, "s"},
-		{"stop string kept", `"stop":["s"],"include_stop_str_in_output":true`, whole[:strings.Index(whole, "s")+1], "stop",
-			strings.Index(whole, "s") + 1, "s"},
+		{
+			"stop string kept", `"stop":["s"],"include_stop_str_in_output":true`, whole[:strings.Index(whole, "s")+1], "stop",
+			strings.Index(whole, "s") + 1, "s",
+		},
 		{"first of two", `"stop":["zzz","is"]`, whole[:strings.Index(whole, "is")], "stop", strings.Index(whole, "is") + 2, "is"},
-		{"stop behind min_tokens", `"stop":["s"],"min_tokens":10`, whole[:9+strings.Index(whole[9:], "s")], "stop",
-			10 + strings.Index(whole[9:], "s"), "s"},
+		{
+			"stop behind min_tokens", `"stop":["s"],"min_tokens":10`, whole[:9+strings.Index(whole[9:], "s")], "stop",
+			10 + strings.Index(whole[9:], "s"), "s",
+		},
 		{"stop token", `"stop_token_ids":[32]`, whole[:strings.Index(whole, " ")], "stop", strings.Index(whole, " ") + 1, 32.0},
 		{"end of sequence counts", `"max_tokens":390`, whole, "stop", len(whole) + 1, nil},
 	} {

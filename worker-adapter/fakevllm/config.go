@@ -161,12 +161,20 @@ func (c *Config) Validate() error {
 		path      string
 		value, lo int
 	}{
-		{"block_size", c.BlockSize, 1}, {"num_gpu_blocks", c.NumGPUBlocks, 2}, {"max_model_len", c.MaxModelLen, 1},
-		{"max_num_seqs", c.MaxNumSeqs, 1}, {"max_num_batched_tokens", c.MaxNumBatchedTokens, 1},
-		{"max_num_queued_reqs", c.MaxNumQueuedReqs, 0}, {"data_parallel_size", c.DataParallelSize, 1},
-		{"vocab_size", c.VocabSize, int(plain.VocabSize)}, {"answer_min_tokens", c.AnswerMinTokens, 1},
-		{"answer_max_tokens", c.AnswerMaxTokens, c.AnswerMinTokens}, {"kv_events.buffer_steps", c.KVEvents.BufferSteps, 1},
-		{"kv_events.hwm", c.KVEvents.HWM, 0}, {"max_loras", c.MaxLoRAs, 0}, {"eos_token_id", c.EOSTokenID, 0},
+		{"block_size", c.BlockSize, 1},
+		{"num_gpu_blocks", c.NumGPUBlocks, 2},
+		{"max_model_len", c.MaxModelLen, 1},
+		{"max_num_seqs", c.MaxNumSeqs, 1},
+		{"max_num_batched_tokens", c.MaxNumBatchedTokens, 1},
+		{"max_num_queued_reqs", c.MaxNumQueuedReqs, 0},
+		{"data_parallel_size", c.DataParallelSize, 1},
+		{"vocab_size", c.VocabSize, int(plain.VocabSize)},
+		{"answer_min_tokens", c.AnswerMinTokens, 1},
+		{"answer_max_tokens", c.AnswerMaxTokens, c.AnswerMinTokens},
+		{"kv_events.buffer_steps", c.KVEvents.BufferSteps, 1},
+		{"kv_events.hwm", c.KVEvents.HWM, 0},
+		{"max_loras", c.MaxLoRAs, 0},
+		{"eos_token_id", c.EOSTokenID, 0},
 		{"embedding_size", c.EmbeddingSize, 1},
 	} {
 		if n.value < n.lo {

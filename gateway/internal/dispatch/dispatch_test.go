@@ -376,8 +376,11 @@ func TestStreams(t *testing.T) {
 	}{
 		{"whole", []string{tok, fin, done}, streamDoc, join(tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"usage for kvmesh alone is hidden", []string{tok, fin, usageChunk, done}, streamDoc, join(tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
-		{"usage that was asked for is shown", []string{tok, fin, usageChunk, done},
-			`{"messages":[{}],"stream":true,"stream_options":{"include_usage":true}}`, join(tok, fin, usageChunk, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{
+			"usage that was asked for is shown",
+			[]string{tok, fin, usageChunk, done},
+			`{"messages":[{}],"stream":true,"stream_options":{"include_usage":true}}`, join(tok, fin, usageChunk, done), "eof", schedulerv1.Outcome_OUTCOME_OK,
+		},
 		{"nothing behind the end", []string{tok, fin, done, tok}, streamDoc, join(tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"the end mark inside text", []string{chunk("data: [DONE]\n\n", "null"), fin, done}, streamDoc, join(chunk("data: [DONE]\n\n", "null"), fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"no end mark, finished", []string{tok, fin}, streamDoc, join(tok, fin), "unmarked", schedulerv1.Outcome_OUTCOME_OK},

@@ -111,8 +111,17 @@ func TestTimeout(t *testing.T) {
 		want time.Duration
 		bad  bool
 	}{
-		{"", 0, false}, {"30", 30 * time.Second, false}, {"1.5", 1500 * time.Millisecond, false}, {"500ms", 500 * time.Millisecond, false},
-		{"2m", 2 * time.Minute, false}, {"0", 0, true}, {"-1", 0, true}, {"soon", 0, true}, {"1e9", 0, true}, {"NaN", 0, true}, {"-5s", 0, true},
+		{"", 0, false},
+		{"30", 30 * time.Second, false},
+		{"1.5", 1500 * time.Millisecond, false},
+		{"500ms", 500 * time.Millisecond, false},
+		{"2m", 2 * time.Minute, false},
+		{"0", 0, true},
+		{"-1", 0, true},
+		{"soon", 0, true},
+		{"1e9", 0, true},
+		{"NaN", 0, true},
+		{"-5s", 0, true},
 	}
 	for _, row := range rows {
 		d, err := call(http.Header{TimeoutHeader: {row.text}}).Timeout()

@@ -139,8 +139,13 @@ func TestIntOf(t *testing.T) {
 		want int64
 		ok   bool
 	}{
-		{"0", 0, true}, {"-7", -7, true}, {"1e2", 100, true}, {"2.0", 2, true}, {"2.5", 0, false},
-		{"9007199254740993", 9007199254740993, true}, {"123456789012345678901234567890", 0, false},
+		{"0", 0, true},
+		{"-7", -7, true},
+		{"1e2", 100, true},
+		{"2.0", 2, true},
+		{"2.5", 0, false},
+		{"9007199254740993", 9007199254740993, true},
+		{"123456789012345678901234567890", 0, false},
 	}
 	for _, row := range rows {
 		n, ok := IntOf([]byte(row.doc), Value{Kind: Number, End: len(row.doc)})

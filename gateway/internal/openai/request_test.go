@@ -151,8 +151,13 @@ func TestTokenIDs(t *testing.T) {
 		want []uint32
 		ok   bool
 	}{
-		{"[1, 22 ,\n333]", []uint32{1, 22, 333}, true}, {"[4294967295]", []uint32{4294967295}, true}, {"[]", []uint32{}, true},
-		{"[4294967296]", nil, false}, {"[-1]", nil, false}, {"[1.0]", nil, false}, {"[1e3]", nil, false},
+		{"[1, 22 ,\n333]", []uint32{1, 22, 333}, true},
+		{"[4294967295]", []uint32{4294967295}, true},
+		{"[]", []uint32{}, true},
+		{"[4294967296]", nil, false},
+		{"[-1]", nil, false},
+		{"[1.0]", nil, false},
+		{"[1e3]", nil, false},
 	}
 	for _, row := range rows {
 		ids, ok := TokenIDs([]byte(row.doc), jsontext.Value{Kind: jsontext.Array, End: len(row.doc)})
@@ -179,14 +184,23 @@ func TestBody(t *testing.T) {
 		{"token ids", ShapeChat, `{"messages":[{}]}`, Forward{TokenIDs: []uint32{1, 23}, Item: -1}, `{"messages":[{}],"kv_transfer_params":{"prompt_token_ids":[1,23]}}`},
 		{"token ids beside the client's own params", ShapeChat, `{"messages":[{}],"kv_transfer_params":{"a":1}}`, Forward{TokenIDs: []uint32{1}, Item: -1}, `{"messages":[{}],"kv_transfer_params":{"a":1}}`},
 		{"client's ids removed", ShapeOther, `{"kv_transfer_params":{"prompt_token_ids":[1],"b":1.0, "prompt_token_ids":2}}`, Forward{Item: -1}, `{"kv_transfer_params":{"b":1.0}}`},
-		{"object arguments", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":{"a":"\n\"","b":[1.0]}}}]}]}`, Forward{Item: -1},
-			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"a\":\"\\n\\\"\",\"b\":[1.0]}"}}]}]}`},
-		{"other arguments stay", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`, Forward{Item: -1},
-			`{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`},
+		{
+			"object arguments", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":{"a":"\n\"","b":[1.0]}}}]}]}`,
+			Forward{Item: -1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"a\":\"\\n\\\"\",\"b\":[1.0]}"}}]}]}`,
+		},
+		{
+			"other arguments stay", ShapeChat, `{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`,
+			Forward{Item: -1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":[1]}},{"function":1},2],"arguments":{}}]}`,
+		},
 		{"second of a list", ShapeCompletion, `{"x":1,"prompt":["a", "b" ,"c"],"y":2}`, Forward{Item: 1}, `{"x":1,"prompt":"b","y":2}`},
 		{"ids of a list", ShapeCompletion, `{"prompt":[[1,2],[3]],"model":"m"}`, Forward{Item: 0, Model: "n"}, `{"prompt":[1,2],"model":"n"}`},
-		{"conversation of a batch", ShapeChatBatch, `{"messages":[[{"tool_calls":[{"function":{"arguments":{}}}]}],[{"tool_calls":[{"function":{"arguments":{"k":1}}}]}]]}`, Forward{Item: 1},
-			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"k\":1}"}}]}]}`},
+		{
+			"conversation of a batch", ShapeChatBatch, `{"messages":[[{"tool_calls":[{"function":{"arguments":{}}}]}],[{"tool_calls":[{"function":{"arguments":{"k":1}}}]}]]}`,
+			Forward{Item: 1},
+			`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"k\":1}"}}]}]}`,
+		},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -43,8 +43,11 @@ func TestTurnsGoByPriorityThenUseThenArrival(t *testing.T) {
 	t.Parallel()
 	q := newQueue(10)
 	ws := []*Waiter{
-		{Model: "m", Tenant: "heavy"}, {Model: "m", Tenant: "light"}, {Model: "m", Tenant: "light2"},
-		{Model: "m", Tenant: "urgent", Priority: 1}, {Model: "other", Tenant: "elsewhere"},
+		{Model: "m", Tenant: "heavy"},
+		{Model: "m", Tenant: "light"},
+		{Model: "m", Tenant: "light2"},
+		{Model: "m", Tenant: "urgent", Priority: 1},
+		{Model: "other", Tenant: "elsewhere"},
 	}
 	q.Tenants().ChargeInput("heavy", 1000, 0)
 	q.Tenants().ChargeInput("urgent", 5000, 0)

@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"math/rand/v2"
-
 	"time"
 
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/learn"

@@ -232,8 +232,12 @@ func TestUsage(t *testing.T) {
 		{"version", []string{"version"}, 0, "devel"},
 		{"unknown flag", []string{"--colour"}, 2, "unknown flag --colour"},
 		{"unknown key", []string{"--set", "scheduler.polcy=x"}, 2, `did you mean "policy"?`},
-		{"all faults", []string{"--set", "scheduler.policy=bad", "--set", "log.level=x", "--set", "scheduler.server.address=y"}, 2,
-			"log.level: is debug"},
+		{
+			"all faults",
+			[]string{"--set", "scheduler.policy=bad", "--set", "log.level=x", "--set", "scheduler.server.address=y"},
+			2,
+			"log.level: is debug",
+		},
 		{"own fault", []string{"--set", "scheduler.policy=bad"}, 2, "scheduler.policy: is unknown"},
 		{"missing file", []string{"--config", "/does/not/exist"}, 2, "/does/not/exist"},
 	} {

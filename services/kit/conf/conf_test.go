@@ -133,10 +133,16 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	}{
 		{"unknown key", "limits: {boddy: 1}", conf.Source{}, []string{`limits.boddy: unknown key (line 1); did you mean "body"?`}},
 		{"unknown top key without a near one", "zzzzzzzzzzzz: 1", conf.Source{}, []string{`zzzzzzzzzzzz: unknown key (line 1)`}},
-		{"unknown in list", "backends: [{url: a}, {uri: b}]", conf.Source{},
-			[]string{`backends[1].uri: unknown key (line 1); did you mean "url"?`}},
-		{"unknown in mapping", "by_name: {x: {tokn: a}}", conf.Source{},
-			[]string{`by_name.x.tokn: unknown key (line 1); did you mean "token"?`}},
+		{
+			"unknown in list", "backends: [{url: a}, {uri: b}]",
+			conf.Source{},
+			[]string{`backends[1].uri: unknown key (line 1); did you mean "url"?`},
+		},
+		{
+			"unknown in mapping", "by_name: {x: {tokn: a}}",
+			conf.Source{},
+			[]string{`by_name.x.tokn: unknown key (line 1); did you mean "token"?`},
+		},
 		{"all at once", "limits:\n  queue: many\n  timeout: soon\n  body: huge\nverbose: maybe\nbad: 1", conf.Source{}, []string{
 			"limits.queue: is not a whole number (line 2)", "limits.timeout: is not a duration (300ms, 5s, 2h) (line 3)",
 			`limits.body: "huge" is not a size`, "verbose: is not a true or false (line 5)", "bad: unknown key (line 6)",
@@ -150,8 +156,11 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"set into a value", "", conf.Source{Sets: []string{"verbose.x=1"}}, []string{"verbose.x: verbose has no keys of its own"}},
 		{"set wrong type", "", conf.Source{Sets: []string{"limits.queue=x"}}, []string{"limits.queue: is not a whole number"}},
 		{"environment wrong type", "", conf.Source{Environ: []string{"KVMESH_VERBOSE=x"}}, []string{"verbose: is not a true or false"}},
-		{"validation", "limits: {queue: -1, timeout: -1s}", conf.Source{},
-			[]string{"limits.queue: must be positive", "limits.timeout: must not be negative"}},
+		{
+			"validation", "limits: {queue: -1, timeout: -1s}",
+			conf.Source{},
+			[]string{"limits.queue: must be positive", "limits.timeout: must not be negative"},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

@@ -105,12 +105,14 @@ func TestFrom(t *testing.T) {
 		{"anything else", io.ErrUnexpectedEOF, faultv1.Reason_REASON_INTERNAL, "internal error"},
 		{"context cancelled", fmt.Errorf("x: %w", context.Canceled), faultv1.Reason_REASON_CANCELLED, "the request was cancelled"},
 		{"context deadline", context.DeadlineExceeded, faultv1.Reason_REASON_DEADLINE_EXCEEDED, "the deadline passed"},
-		{"plain status", status.Error(codes.Unavailable, "dial"), faultv1.Reason_REASON_UNAVAILABLE, "dial"},
+		{"plain status", status.Error(codes.Unavailable, "dial"), faultv1.Reason_REASON_UNAVAILABLE, "a service of the mesh cannot be reached now"},
 		{"wrapped status", fmt.Errorf("y: %w", status.Error(codes.Canceled, "c")), faultv1.Reason_REASON_CANCELLED, "c"},
 		{"another domain's reason", foreign.Err(), faultv1.Reason_REASON_NOT_FOUND, "gone"},
 		{"a newer peer's reason", newer.Err(), faultv1.Reason_REASON_UNAVAILABLE, "hm"},
-		{"gRPC's size limit", status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 4)"),
-			faultv1.Reason_REASON_TOO_LARGE, "grpc: received message larger than max (9 vs. 4)"},
+		{
+			"gRPC's size limit", status.Error(codes.ResourceExhausted, "grpc: received message larger than max (9 vs. 4)"),
+			faultv1.Reason_REASON_TOO_LARGE, "grpc: received message larger than max (9 vs. 4)",
+		},
 		{"overload elsewhere", status.Error(codes.ResourceExhausted, "quota"), faultv1.Reason_REASON_OVERLOADED, "quota"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -25,6 +25,9 @@ const paramKey = "param"
 // internalText is all that an INTERNAL fault says to other processes.
 const internalText = "internal error"
 
+// awayText is what an UNAVAILABLE status of the transport becomes.
+const awayText = "a service of the mesh cannot be reached now"
+
 // maxTextBytes bounds message and param on the wire. Both may repeat what a client sent, and gRPC puts the status into
 // a header block that many proxies limit to 8 KiB.
 const maxTextBytes = 2048
@@ -115,6 +118,9 @@ func fromStatus(st *status.Status, err error) *Error {
 	}
 	if st.Code() == codes.ResourceExhausted && isSizeRefusal(st.Message()) {
 		out.Reason = faultv1.Reason_REASON_TOO_LARGE
+	}
+	if out.cause != nil && out.Reason == faultv1.Reason_REASON_UNAVAILABLE {
+		out.Message = awayText // the transport's own words name addresses, which no client is to see
 	}
 	return out
 }

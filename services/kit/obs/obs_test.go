@@ -94,8 +94,10 @@ func startAdmin(t *testing.T, cfg obs.AdminConfig, notReady func(context.Context
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "kvmesh_test_gauge"}))
-	a, err := obs.NewAdmin(cfg, obs.AdminDeps{Log: kittest.Logger(t), Gatherer: reg, NotReady: notReady,
-		Handlers: map[string]http.Handler{"GET /kvmesh/v1/x": http.NotFoundHandler()}})
+	a, err := obs.NewAdmin(cfg, obs.AdminDeps{
+		Log: kittest.Logger(t), Gatherer: reg, NotReady: notReady,
+		Handlers: map[string]http.Handler{"GET /kvmesh/v1/x": http.NotFoundHandler()},
+	})
 	require.NoError(t, err)
 	require.NoError(t, a.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, a.Stop(context.Background())) })

@@ -84,9 +84,15 @@ func Load(src conf.Source) (Config, error) {
 // on one another.
 func (c *Config) Sections() []conf.Section {
 	return []conf.Section{
-		{Key: "log", Into: &c.Log}, {Key: "trace", Into: &c.Trace}, {Key: "bus", Into: &c.Bus},
-		{Key: "nats", Into: &c.NATS}, {Key: "gateway", Into: &c.Gateway}, {Key: "template", Into: &c.Template},
-		{Key: "tokenizer", Into: &c.Tokenizer}, {Key: "scheduler", Into: &c.Scheduler}, {Key: "mesh", Into: &c.Mesh},
+		{Key: "log", Into: &c.Log},
+		{Key: "trace", Into: &c.Trace},
+		{Key: "bus", Into: &c.Bus},
+		{Key: "nats", Into: &c.NATS},
+		{Key: "gateway", Into: &c.Gateway},
+		{Key: "template", Into: &c.Template},
+		{Key: "tokenizer", Into: &c.Tokenizer},
+		{Key: "scheduler", Into: &c.Scheduler},
+		{Key: "mesh", Into: &c.Mesh},
 	}
 }
 
@@ -138,8 +144,10 @@ type namedServer struct {
 
 func (c *Config) servers() []namedServer {
 	return []namedServer{
-		{"gateway", &c.Gateway.Server}, {"template", &c.Template.Server},
-		{"tokenizer", &c.Tokenizer.Server}, {"scheduler", &c.Scheduler.Server},
+		{"gateway", &c.Gateway.Server},
+		{"template", &c.Template.Server},
+		{"tokenizer", &c.Tokenizer.Server},
+		{"scheduler", &c.Scheduler.Server},
 	}
 }
 

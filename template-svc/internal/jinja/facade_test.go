@@ -125,7 +125,9 @@ func TestVars(t *testing.T) {
 	tmpl, err := Compile("{{ a }}{{ range }}{{ unused is defined }}", Limits{})
 	require.NoError(t, err)
 	out, err := tmpl.Render(context.Background(), []byte(">"), Env{Vars: []Var{
-		{Name: "a", Value: value.Int(1)}, {Name: "other", Value: value.Int(9)}, {Name: "a", Value: value.Int(2)},
+		{Name: "a", Value: value.Int(1)},
+		{Name: "other", Value: value.Int(9)},
+		{Name: "a", Value: value.Int(2)},
 		{Name: "range", Value: value.Str("mine")},
 	}})
 	require.NoError(t, err)

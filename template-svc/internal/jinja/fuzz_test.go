@@ -31,7 +31,8 @@ func FuzzRender(f *testing.F) {
 		f.Add(s)
 	}
 	vars := []Var{
-		{Name: "s", Value: value.Str("Hello wörld")}, {Name: "n", Value: value.Int(7)},
+		{Name: "s", Value: value.Str("Hello wörld")},
+		{Name: "n", Value: value.Int(7)},
 		{Name: "b", Value: value.List([]value.Value{value.Int(3), value.Int(1), value.Float(2.5)})},
 	}
 	d := value.NewDict(2)

@@ -155,7 +155,8 @@ func TestLoadRefusesDamage(t *testing.T) {
 		{"template of a wrong type", map[string]string{"tokenizer_config.json": `{"chat_template": 5}`}, "chat_template"},
 		{
 			"a file beyond the bound",
-			map[string]string{"tokenizer_config.json": `{"x":"` + strings.Repeat("x", maxFileBytes) + `"}`}, "larger than",
+			map[string]string{"tokenizer_config.json": `{"x":"` + strings.Repeat("x", maxFileBytes) + `"}`},
+			"larger than",
 		},
 	}
 	for _, row := range rows {

@@ -127,23 +127,37 @@ func TestCutRules(t *testing.T) {
 		want               definition.Cut
 		refused            string
 	}{
-		{name: "special and ordinary, no normalizer", tokens: token("<a>") + "," + token("<b>", "normalized"),
-			want: definition.Cut{Raw: raw(true, "<a>"), Second: raw(true, "<b>")}},
-		{name: "empty sequence is no normalizer", tokens: token("<b>", "normalized"), rest: `,"normalizer":{"type":"Sequence","normalizers":[]}`,
-			want: definition.Cut{Second: raw(true, "<b>")}},
-		{name: "normalizer hides normalized tokens", tokens: token("<a>") + "," + token("<b>", "normalized"), rest: `,"normalizer":{"type":"NFC"}`,
-			want: definition.Cut{Raw: raw(true, "<a>")}},
-		{name: "stripping token is matched but not cut at", tokens: token("<a>", "rstrip") + "," + token("<b>", "lstrip"),
-			want: definition.Cut{Raw: append(raw(false, "<a>"), raw(true, "<b>")...)}},
+		{
+			name: "special and ordinary, no normalizer", tokens: token("<a>") + "," + token("<b>", "normalized"),
+			want: definition.Cut{Raw: raw(true, "<a>"), Second: raw(true, "<b>")},
+		},
+		{
+			name: "empty sequence is no normalizer", tokens: token("<b>", "normalized"), rest: `,"normalizer":{"type":"Sequence","normalizers":[]}`,
+			want: definition.Cut{Second: raw(true, "<b>")},
+		},
+		{
+			name: "normalizer hides normalized tokens", tokens: token("<a>") + "," + token("<b>", "normalized"), rest: `,"normalizer":{"type":"NFC"}`,
+			want: definition.Cut{Raw: raw(true, "<a>")},
+		},
+		{
+			name: "stripping token is matched but not cut at", tokens: token("<a>", "rstrip") + "," + token("<b>", "lstrip"),
+			want: definition.Cut{Raw: append(raw(false, "<a>"), raw(true, "<b>")...)},
+		},
 		{name: "whole words", tokens: token("<a>") + "," + token("w", "single_word"), refused: "whole words"},
 		{name: "stripping beside a token of space", tokens: token("<a>", "rstrip") + "," + token(" b"), refused: "starts with space"},
 		{name: "no tokens", refused: "no added token"},
-		{name: "first word apart", tokens: token("<a>"), rest: `,"pre_tokenizer":{"type":"Metaspace","prepend_scheme" : "first"}`,
-			refused: "first word"},
-		{name: "first word apart in a sequence", tokens: token("<a>"),
-			rest: `,"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace","prepend_scheme":"first"}]}`, refused: "first word"},
-		{name: "decoder may say first", tokens: token("<a>"), rest: `,"decoder":{"type":"Metaspace","prepend_scheme":"first"}`,
-			want: definition.Cut{Raw: raw(true, "<a>")}},
+		{
+			name: "first word apart", tokens: token("<a>"), rest: `,"pre_tokenizer":{"type":"Metaspace","prepend_scheme" : "first"}`,
+			refused: "first word",
+		},
+		{
+			name: "first word apart in a sequence", tokens: token("<a>"),
+			rest: `,"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Metaspace","prepend_scheme":"first"}]}`, refused: "first word",
+		},
+		{
+			name: "decoder may say first", tokens: token("<a>"), rest: `,"decoder":{"type":"Metaspace","prepend_scheme":"first"}`,
+			want: definition.Cut{Raw: raw(true, "<a>")},
+		},
 		{name: "dropout", tokens: token("<a>"), rest: `,"model":{"dropout":0.1}`, refused: "at random"},
 	}
 	for _, row := range rows {

@@ -22,8 +22,10 @@ var alphabets = [][]string{
 	strings.Split(" \t\n\r\v\f\u00a0\u2003\u2028\u3000\u0085", ""),
 	strings.Split("'s 't 're 've 'm 'll 'd 'S 'LL ' \" . , ! ? - _ / \\ ( ) { } [ ] < > | = + * & % $ # @ ~ ` ^ : ;", " "),
 	strings.Split("é ß ñ Ж д 你 好 語 の カ 한 국 ا ل ع ה न ี ่ ด 🙂 👩 \u200d 🚀 🏽 \u0301 \u0308 ﬁ ² ½ Ⅳ İ ǅ", " "),
-	{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<｜User｜>", "<｜Assistant｜>", "<|start|>",
-		"<|message|>", "<|end|>", "<|channel|>", "<tool_call>", "<|", "|>", "user", "assistant", "\n"},
+	{
+		"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<think>", "</think>", "<｜User｜>", "<｜Assistant｜>", "<|start|>",
+		"<|message|>", "<|end|>", "<|channel|>", "<tool_call>", "<|", "|>", "user", "assistant", "\n",
+	},
 	{"\x00", "\x01", "\x7f", "\xff", "\xc3", "\xe4\xbd", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\ufffd", "\ufeff", "\U0010ffff"},
 	{"the ", " of", "return", "func ", "self.", "import", "ing", "tion", "http://", "0x", "1234", "\r\n\r\n", "    ", "})\n", "//"},
 }

@@ -44,9 +44,15 @@ func TestTextsHaveWhatBreaksTokenizers(t *testing.T) {
 		{"contractions", func(text []byte) bool { return bytes.Contains(text, []byte("'ve")) }},
 		{"code", func(text []byte) bool { return bytes.Contains(text, []byte("func (s *Server)")) }},
 		{"JSON", func(text []byte) bool { return bytes.Contains(text, []byte(`"arguments": {`)) }},
-		{"Han", script(unicode.Han)}, {"Hangul", script(unicode.Hangul)}, {"Hiragana", script(unicode.Hiragana)},
-		{"Arabic", script(unicode.Arabic)}, {"Hebrew", script(unicode.Hebrew)}, {"Cyrillic", script(unicode.Cyrillic)},
-		{"Greek", script(unicode.Greek)}, {"Devanagari", script(unicode.Devanagari)}, {"Thai", script(unicode.Thai)},
+		{"Han", script(unicode.Han)},
+		{"Hangul", script(unicode.Hangul)},
+		{"Hiragana", script(unicode.Hiragana)},
+		{"Arabic", script(unicode.Arabic)},
+		{"Hebrew", script(unicode.Hebrew)},
+		{"Cyrillic", script(unicode.Cyrillic)},
+		{"Greek", script(unicode.Greek)},
+		{"Devanagari", script(unicode.Devanagari)},
+		{"Thai", script(unicode.Thai)},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

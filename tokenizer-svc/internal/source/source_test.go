@@ -37,20 +37,30 @@ func TestDirectory(t *testing.T) {
 		want, fails    string
 	}{
 		{name: "plain directory", files: map[string]string{"m/tokenizer.json": "{}"}, path: "m", want: "m"},
-		{name: "refs/main", path: folder, want: folder + "snapshots/abc",
-			files: map[string]string{folder + "refs/main": "abc\n", folder + "snapshots/abc/": "", folder + "snapshots/def/": ""}},
-		{name: "named branch", path: folder, revision: "dev", want: folder + "snapshots/def",
-			files: map[string]string{folder + "refs/dev": "def", folder + "snapshots/abc/": "", folder + "snapshots/def/": ""}},
-		{name: "commit", path: folder, revision: "def", want: folder + "snapshots/def",
-			files: map[string]string{folder + "snapshots/abc/": "", folder + "snapshots/def/": ""}},
+		{
+			name: "refs/main", path: folder, want: folder + "snapshots/abc",
+			files: map[string]string{folder + "refs/main": "abc\n", folder + "snapshots/abc/": "", folder + "snapshots/def/": ""},
+		},
+		{
+			name: "named branch", path: folder, revision: "dev", want: folder + "snapshots/def",
+			files: map[string]string{folder + "refs/dev": "def", folder + "snapshots/abc/": "", folder + "snapshots/def/": ""},
+		},
+		{
+			name: "commit", path: folder, revision: "def", want: folder + "snapshots/def",
+			files: map[string]string{folder + "snapshots/abc/": "", folder + "snapshots/def/": ""},
+		},
 		{name: "only snapshot", path: folder, want: folder + "snapshots/abc", files: map[string]string{folder + "snapshots/abc/": ""}},
 		{name: "cache root", path: ".", want: folder + "snapshots/abc", files: map[string]string{folder + "snapshots/abc/": ""}},
-		{name: "several snapshots and no ref", path: folder, fails: "2 snapshots",
-			files: map[string]string{folder + "snapshots/abc/": "", folder + "snapshots/def/": ""}},
+		{
+			name: "several snapshots and no ref", path: folder, fails: "2 snapshots",
+			files: map[string]string{folder + "snapshots/abc/": "", folder + "snapshots/def/": ""},
+		},
 		{name: "unknown revision", path: folder, revision: "v9", fails: "v9", files: map[string]string{folder + "snapshots/abc/": ""}},
 		{name: "revision out of the folder", path: folder, revision: "../../x", fails: "no name", files: map[string]string{folder + "snapshots/abc/": ""}},
-		{name: "ref out of the folder", path: folder, revision: "main", fails: "not in the cache folder",
-			files: map[string]string{folder + "refs/main": "../..", folder + "snapshots/abc/": ""}},
+		{
+			name: "ref out of the folder", path: folder, revision: "main", fails: "not in the cache folder",
+			files: map[string]string{folder + "refs/main": "../..", folder + "snapshots/abc/": ""},
+		},
 		{name: "nothing there", path: "none", fails: "no such file", files: map[string]string{"m/": ""}},
 		{name: "a file", path: "m", fails: "not a directory", files: map[string]string{"m": "x"}},
 	}

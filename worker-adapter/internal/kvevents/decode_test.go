@@ -96,10 +96,14 @@ func TestTolerated(t *testing.T) {
 		{"signed hash", stored(map[string]any{"block_hashes": []any{int64(-2)}}), with(func(e *kvevents.Event) {
 			e.Hashes = []uint64{math.MaxUint64 - 1}
 		})},
-		{"16-byte hash", stored(map[string]any{"block_hashes": []any{[]byte("0123456789abcdef")}}),
-			with(func(e *kvevents.Event) { e.Hashes = []uint64{0x3839616263646566} })},
-		{"short byte hash", stored(map[string]any{"block_hashes": []any{[]byte{1, 2}}}),
-			with(func(e *kvevents.Event) { e.Hashes = []uint64{0x0102} })},
+		{
+			"16-byte hash", stored(map[string]any{"block_hashes": []any{[]byte("0123456789abcdef")}}),
+			with(func(e *kvevents.Event) { e.Hashes = []uint64{0x3839616263646566} }),
+		},
+		{
+			"short byte hash", stored(map[string]any{"block_hashes": []any{[]byte{1, 2}}}),
+			with(func(e *kvevents.Event) { e.Hashes = []uint64{0x0102} }),
+		},
 		{"bigrams", stored(map[string]any{"token_ids": []any{[]any{1, 2}, []any{2, 3}}}), with(func(e *kvevents.Event) {
 			e.TokenIDs, e.OddIDs = nil, true
 		})},
@@ -112,16 +116,21 @@ func TestTolerated(t *testing.T) {
 			e.Hashes, e.Parent, e.HasParent = []uint64{math.MaxUint64 - 4}, math.MaxUint64-8, true
 			e.TokenIDs, e.Medium = []uint32{1, 2, 3, 4}, "CPU_PINNED"
 		})},
-		{"vLLM 0.9: four fields", []any{"BlockStored", []any{1}, nil, []any{1, 200, 70000, 5}, 4},
-			with(func(e *kvevents.Event) { e.Medium = "" })},
+		{
+			"vLLM 0.9: four fields",
+			[]any{"BlockStored", []any{1}, nil, []any{1, 200, 70000, 5}, 4},
+			with(func(e *kvevents.Event) { e.Medium = "" }),
+		},
 		{"more elements than known", []any{
 			"BlockRemoved", []any{1}, "CPU", 2, []any{"later"}, map[string]any{"and": "more"},
 		}, kvevents.Event{Kind: kvevents.Removed, Hashes: []uint64{1}, Medium: "CPU", Group: 2}},
 		{"copies left", map[string]any{
 			"type": "BlockRemoved", "block_hashes": []any{1, 2}, "remaining_copy_counts": []any{0, 3},
 		}, kvevents.Event{Kind: kvevents.Removed, Hashes: []uint64{1, 2}, Remaining: []uint32{0, 3}}},
-		{"connector's placeholder", stored(map[string]any{"token_ids": []any{}, "block_size": 0, "medium": "CPU"}),
-			with(func(e *kvevents.Event) { e.TokenIDs, e.BlockTokens, e.Medium = nil, 0, "CPU" })},
+		{
+			"connector's placeholder", stored(map[string]any{"token_ids": []any{}, "block_size": 0, "medium": "CPU"}),
+			with(func(e *kvevents.Event) { e.TokenIDs, e.BlockTokens, e.Medium = nil, 0, "CPU" }),
+		},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

@@ -163,8 +163,10 @@ func TestMetrics(t *testing.T) {
 		}},
 		{"asleep", `vllm:engine_sleep_state{engine="0",sleep_state="awake"} 0` + "\n" +
 			`vllm:engine_sleep_state{engine="0",sleep_state="discard_all"} 1`, vllm.Metrics{PrefixCaching: true, Asleep: true}},
-		{"caching off", `vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="None"} 1`,
-			vllm.Metrics{BlockTokens: 16}},
+		{
+			"caching off", `vllm:cache_config_info{block_size="16",enable_prefix_caching="False",num_gpu_blocks="None"} 1`,
+			vllm.Metrics{BlockTokens: 16},
+		},
 		{"odd numbers", `vllm:num_requests_running{engine="0"} NaN` + "\n" +
 			`vllm:kv_cache_usage_perc{engine="0"} 7` + "\n" + `vllm:num_requests_waiting{engine="-4"} 1` + "\n" +
 			`vllm:num_requests_waiting{engine="99999"} 1`, vllm.Metrics{

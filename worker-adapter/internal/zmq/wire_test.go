@@ -52,7 +52,9 @@ func TestFrames(t *testing.T) {
 	t.Parallel()
 	c, p := pair(t)
 	rows := [][][]byte{
-		{nil}, {[]byte("a"), nil, []byte("b")}, {bytes.Repeat([]byte("x"), 255), bytes.Repeat([]byte("y"), 256)},
+		{nil},
+		{[]byte("a"), nil, []byte("b")},
+		{bytes.Repeat([]byte("x"), 255), bytes.Repeat([]byte("y"), 256)},
 		{bytes.Repeat([]byte("z"), 3<<20)},
 	}
 	pong := make(chan []byte, 1)

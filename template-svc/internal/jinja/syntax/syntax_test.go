@@ -57,12 +57,16 @@ func TestWhitespace(t *testing.T) {
 		{"blanks before endraw", "{% raw %}a\n  {% endraw %}b", `data:"a\n" data:"b"`},
 		{"carriage returns", "a\r\nb\rc", `data:"a\nb\nc"`},
 		{"one trailing newline goes", "a\n\n", `data:"a\n"`},
-		{"closing signs count when brackets balance", "{{ {1: {}} }}",
-			"variable_begin lbrace integer colon lbrace rbrace rbrace variable_end"},
+		{
+			"closing signs count when brackets balance", "{{ {1: {}} }}",
+			"variable_begin lbrace integer colon lbrace rbrace rbrace variable_end",
+		},
 		{"strings hold closing signs and newlines", "{{ '}}\n' }}", `variable_begin string:"}}\n" variable_end`},
 		{"an item after a dot is no float", "{{ x.0.1 }}", `variable_begin name:"x" dot integer dot integer variable_end`},
-		{"operators", "{% //**==!=>=<=<>=.:|,; %}",
-			"block_begin floordiv pow eq ne gteq lteq lt gteq dot colon pipe comma semicolon block_end"},
+		{
+			"operators", "{% //**==!=>=<=<>=.:|,; %}",
+			"block_begin floordiv pow eq ne gteq lteq lt gteq dot colon pipe comma semicolon block_end",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -74,8 +78,17 @@ func TestWhitespace(t *testing.T) {
 func TestStringEscapes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ in, want string }{
-		{`'\n\t\r\b\f\v\a'`, "\n\t\r\b\f\v\a"}, {`'\\\'\"'`, `\'"`}, {`'\x41\u00e9\U0001F600'`, "Aé😀"}, {`'\101\0'`, "A\x00"},
-		{`'\q\z'`, `\q\z`}, {"'a\\\nb'", "ab"}, {`"it's"`, "it's"}, {`'\é'`, `\xe9`}, {`'\日'`, `\u65e5`}, {`'\😀'`, `\U0001f600`}, {`'\ud800'`, "\ufffd"},
+		{`'\n\t\r\b\f\v\a'`, "\n\t\r\b\f\v\a"},
+		{`'\\\'\"'`, `\'"`},
+		{`'\x41\u00e9\U0001F600'`, "Aé😀"},
+		{`'\101\0'`, "A\x00"},
+		{`'\q\z'`, `\q\z`},
+		{"'a\\\nb'", "ab"},
+		{`"it's"`, "it's"},
+		{`'\é'`, `\xe9`},
+		{`'\日'`, `\u65e5`},
+		{`'\😀'`, `\U0001f600`},
+		{`'\ud800'`, "\ufffd"},
 	} {
 		toks, err := tokenize(newSource("{{ " + c.in + " }}"))
 		require.NoError(t, err, c.in)
@@ -151,14 +164,38 @@ func constText(v value.Value) string {
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ in, want string }{
-		{"a or b and not c", "(or a (and b (not c)))"}, {"not a in b", "(not (cmp a in b))"}, {"a not in b", "(cmp a notin b)"},
-		{"a < b <= c != d", "(cmp a lt b lteq c ne d)"}, {"1 + 2 ~ 3", "(+ 1 (~ 2 3))"}, {"a - b - c", "(- (- a b) c)"},
-		{"a + b * c // d % e", "(+ a (% (// (* b c) d) e))"}, {"2 ** 3 ** 2", "(** (** 2 3) 2)"}, {"-2 ** 2", "(** (- 2) 2)"},
-		{"-1|abs", "(|abs (- 1))"}, {"-a.b", "(- (.b a))"}, {"a.b[0](1)|f(2)", "(|f (call ([] (.b a) 0) 1) 2)"}, {"a is b", "(is b a)"},
-		{"a is not b", "(not (is b a))"}, {"a is divisibleby 3 and b", "(and (is divisibleby a 3) b)"}, {"a is in [1]", "(is in a (list 1))"},
-		{"a if b", "(if b a)"}, {"a if b else c if d else e", "(if b a (if d c e))"}, {"a if b if c", "(if c (if b a))"}, {"a, b", "(tuple a b)"},
-		{"(a,)", "(tuple a)"}, {"()", "(tuple )"}, {"(a)", "a"}, {"a[1:2]", "([] a (slice))"}, {"a[1, 2]", "([] a (tuple 1 2))"}, {"a.0", "([] a 0)"},
-		{"a is b.c", "(is b.c a)"}, {"a|b.c", "(|b.c a)"}, {"'a' 'b'", "ab"}, {"a ~ b ~ c", "(~ a b c)"}, {"True or none", "(or True None)"}, {"TRUE", "TRUE"},
+		{"a or b and not c", "(or a (and b (not c)))"},
+		{"not a in b", "(not (cmp a in b))"},
+		{"a not in b", "(cmp a notin b)"},
+		{"a < b <= c != d", "(cmp a lt b lteq c ne d)"},
+		{"1 + 2 ~ 3", "(+ 1 (~ 2 3))"},
+		{"a - b - c", "(- (- a b) c)"},
+		{"a + b * c // d % e", "(+ a (% (// (* b c) d) e))"},
+		{"2 ** 3 ** 2", "(** (** 2 3) 2)"},
+		{"-2 ** 2", "(** (- 2) 2)"},
+		{"-1|abs", "(|abs (- 1))"},
+		{"-a.b", "(- (.b a))"},
+		{"a.b[0](1)|f(2)", "(|f (call ([] (.b a) 0) 1) 2)"},
+		{"a is b", "(is b a)"},
+		{"a is not b", "(not (is b a))"},
+		{"a is divisibleby 3 and b", "(and (is divisibleby a 3) b)"},
+		{"a is in [1]", "(is in a (list 1))"},
+		{"a if b", "(if b a)"},
+		{"a if b else c if d else e", "(if b a (if d c e))"},
+		{"a if b if c", "(if c (if b a))"},
+		{"a, b", "(tuple a b)"},
+		{"(a,)", "(tuple a)"},
+		{"()", "(tuple )"},
+		{"(a)", "a"},
+		{"a[1:2]", "([] a (slice))"},
+		{"a[1, 2]", "([] a (tuple 1 2))"},
+		{"a.0", "([] a 0)"},
+		{"a is b.c", "(is b.c a)"},
+		{"a|b.c", "(|b.c a)"},
+		{"'a' 'b'", "ab"},
+		{"a ~ b ~ c", "(~ a b c)"},
+		{"True or none", "(or True None)"},
+		{"TRUE", "TRUE"},
 	} {
 		tree, err := Parse("{{ "+c.in+" }}", limit.Limits{})
 		require.NoError(t, err, c.in)

@@ -18,9 +18,22 @@ func TestFloatRepr(t *testing.T) {
 		f    float64
 		want string
 	}{
-		{0, "0.0"}, {math.Copysign(0, -1), "-0.0"}, {1, "1.0"}, {0.1, "0.1"}, {1e15, "1000000000000000.0"}, {1e16, "1e+16"},
-		{1.5e16, "1.5e+16"}, {1e-4, "0.0001"}, {1e-5, "1e-05"}, {1e100, "1e+100"}, {123456789.125, "123456789.125"}, {math.Inf(1), "inf"},
-		{math.Inf(-1), "-inf"}, {math.NaN(), "nan"}, {5e-324, "5e-324"}, {math.MaxFloat64, "1.7976931348623157e+308"},
+		{0, "0.0"},
+		{math.Copysign(0, -1), "-0.0"},
+		{1, "1.0"},
+		{0.1, "0.1"},
+		{1e15, "1000000000000000.0"},
+		{1e16, "1e+16"},
+		{1.5e16, "1.5e+16"},
+		{1e-4, "0.0001"},
+		{1e-5, "1e-05"},
+		{1e100, "1e+100"},
+		{123456789.125, "123456789.125"},
+		{math.Inf(1), "inf"},
+		{math.Inf(-1), "-inf"},
+		{math.NaN(), "nan"},
+		{5e-324, "5e-324"},
+		{math.MaxFloat64, "1.7976931348623157e+308"},
 	} {
 		require.Equal(t, c.want, FloatRepr(c.f))
 	}
@@ -55,11 +68,19 @@ func TestCasing(t *testing.T) {
 		in   string
 		want string
 	}{
-		{"upper sharp s", Upper, "straße", "STRASSE"}, {"upper ligature", Upper, "ﬁx", "FIX"}, {"upper iota", Upper, "ᾳ", "ΑΙ"},
-		{"lower final sigma", Lower, "ΑΣ ΣΑΣ Σ", "ας σας σ"}, {"lower sigma before sign", Lower, "ΑΣ'", "ας'"},
-		{"lower sigma in word", Lower, "ΑΣ'Α", "ασ'α"}, {"lower dotted I", Lower, "İ", "i̇"}, {"title", Title, "it's x1y ǆ", "It'S X1Y ǅ"},
-		{"capitalize", Capitalize, "éCOLE", "École"}, {"capitalize digraph", Capitalize, "ǆA", "ǅa"}, {"swapcase", SwapCase, "aBß", "AbSS"},
-		{"casefold", Casefold, "ẞSſ", "sssS"[:3] + "s"}, {"casefold Cherokee", Casefold, "Ꭰꭰᏸ", "ᎠᎠᏰ"},
+		{"upper sharp s", Upper, "straße", "STRASSE"},
+		{"upper ligature", Upper, "ﬁx", "FIX"},
+		{"upper iota", Upper, "ᾳ", "ΑΙ"},
+		{"lower final sigma", Lower, "ΑΣ ΣΑΣ Σ", "ας σας σ"},
+		{"lower sigma before sign", Lower, "ΑΣ'", "ας'"},
+		{"lower sigma in word", Lower, "ΑΣ'Α", "ασ'α"},
+		{"lower dotted I", Lower, "İ", "i̇"},
+		{"title", Title, "it's x1y ǆ", "It'S X1Y ǅ"},
+		{"capitalize", Capitalize, "éCOLE", "École"},
+		{"capitalize digraph", Capitalize, "ǆA", "ǅa"},
+		{"swapcase", SwapCase, "aBß", "AbSS"},
+		{"casefold", Casefold, "ẞSſ", "sssS"[:3] + "s"},
+		{"casefold Cherokee", Casefold, "Ꭰꭰᏸ", "ᎠᎠᏰ"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -116,9 +137,27 @@ func TestParseNumbers(t *testing.T) {
 		base int
 		want string
 	}{
-		{" 12 ", 10, "12"}, {"-7", 10, "-7"}, {"+1_000", 10, "1000"}, {"1__0", 10, ""}, {"_1", 10, ""}, {"0x1f", 16, "31"}, {"0x1f", 0, "31"},
-		{"0b101", 0, "5"}, {"0o17", 0, "15"}, {"017", 0, ""}, {"00", 0, "0"}, {"017", 10, "17"}, {"zz", 36, "1295"}, {"", 10, ""}, {"-", 10, ""},
-		{"1.5", 10, ""}, {"٣٤", 10, "34"}, {"９", 10, "9"}, {"𝟗", 10, "9"}, {"99999999999999999999", 10, "99999999999999999999"}, {"--1", 10, ""},
+		{" 12 ", 10, "12"},
+		{"-7", 10, "-7"},
+		{"+1_000", 10, "1000"},
+		{"1__0", 10, ""},
+		{"_1", 10, ""},
+		{"0x1f", 16, "31"},
+		{"0x1f", 0, "31"},
+		{"0b101", 0, "5"},
+		{"0o17", 0, "15"},
+		{"017", 0, ""},
+		{"00", 0, "0"},
+		{"017", 10, "17"},
+		{"zz", 36, "1295"},
+		{"", 10, ""},
+		{"-", 10, ""},
+		{"1.5", 10, ""},
+		{"٣٤", 10, "34"},
+		{"９", 10, "9"},
+		{"𝟗", 10, "9"},
+		{"99999999999999999999", 10, "99999999999999999999"},
+		{"--1", 10, ""},
 	} {
 		v, ok, err := ParseInt(c.in, c.base)
 		require.NoError(t, err)

@@ -42,8 +42,10 @@ func TestFromSchema(t *testing.T) {
 	}{
 		{"anything", `true`, `{}`},
 		{"empty schema", `{}`, `{}`},
-		{"required only", `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"string"}},"required":["a"]}`,
-			`{"a": (true|false)}`},
+		{
+			"required only", `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"type":"string"}},"required":["a"]}`,
+			`{"a": (true|false)}`,
+		},
 		{"enum", `{"enum":["C","F"]}`, `"[CF]"`},
 		{"enum of numbers", `{"enum":[1,2]}`, `[12]`},
 		{"const", `{"const":{"k":[1.0]}}`, `{"k":\[1.0\]}`},
@@ -60,8 +62,10 @@ func TestFromSchema(t *testing.T) {
 		{"list by its items", `{"items":{"type":"boolean"}}`, `\[\]`},
 		{"first alternative", `{"anyOf":[{"type":"null"},{"type":"string"}]}`, `null`},
 		{"type list", `{"type":["null","string"]}`, `null`},
-		{"reference", `{"$defs":{"x/y":{"type":"null"}},"type":"object","properties":{"a":{"$ref":"#/$defs/x~1y"}},"required":["a"]}`,
-			`{"a": null}`},
+		{
+			"reference", `{"$defs":{"x/y":{"type":"null"}},"type":"object","properties":{"a":{"$ref":"#/$defs/x~1y"}},"required":["a"]}`,
+			`{"a": null}`,
+		},
 		{"endless reference", `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`, `(?s){"a": .*}`},
 	} {
 		t.Run(row.name, func(t *testing.T) {

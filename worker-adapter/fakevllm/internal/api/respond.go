@@ -76,8 +76,10 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*pyjson.Doc,
 	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	invalid := func(param, what string) {
-		writeError(w, &request.Error{Status: 400, Type: "Bad Request", Param: param,
-			Message: "1 validation error:\n  " + what})
+		writeError(w, &request.Error{
+			Status: 400, Type: "Bad Request", Param: param,
+			Message: "1 validation error:\n  " + what,
+		})
 	}
 	missing := "{'type': 'missing', 'loc': 'body', 'msg': 'Field required', 'input': 'None'}"
 	switch {

@@ -142,8 +142,10 @@ func TestSplit(t *testing.T) {
 		{"thought and nothing", "hm</think>\n\n", true, true, []piece{{reasoning, "hm"}}},
 		{"call", call, false, true, []piece{{arguments, `{"a": 1}`}}},
 		{"calls are text without tools", call, false, false, []piece{{content, call}}},
-		{"words and two calls", "Ok: " + call + "\n" + call, false, true,
-			[]piece{{content, "Ok: "}, {arguments, `{"a": 1}`}, {arguments, `{"a": 1}`}}},
+		{
+			"words and two calls", "Ok: " + call + "\n" + call, false, true,
+			[]piece{{content, "Ok: "}, {arguments, `{"a": 1}`}, {arguments, `{"a": 1}`}},
+		},
 		{"thought and call", "hm</think>\n\n" + call, true, true, []piece{{reasoning, "hm"}, {arguments, `{"a": 1}`}}},
 		{"unfinished call", call[:30], false, true, []piece{{content, call[:30]}}},
 		{"call that is no JSON", "<tool_call>\nx\n</tool_call>", false, true, []piece{{content, "<tool_call>\nx\n</tool_call>"}}},
@@ -202,8 +204,11 @@ func TestMentions(t *testing.T) {
 		text, name string
 		want       bool
 	}{
-		{"Weather in Paris?", "get_weather", true}, {"Say hello.", "get_weather", false}, {"get it", "get_it", false},
-		{"what TIME is it", "time.now", true}, {"", "x", false},
+		{"Weather in Paris?", "get_weather", true},
+		{"Say hello.", "get_weather", false},
+		{"get it", "get_it", false},
+		{"what TIME is it", "time.now", true},
+		{"", "x", false},
 	} {
 		require.Equal(t, row.want, mentions(row.text, row.name), row.name)
 	}

@@ -168,7 +168,8 @@ func TestHashChain(t *testing.T) {
 		name  string
 		scope Scope
 	}{
-		{"salt", Scope{Salt: "s"}}, {"adapter", Scope{LoRAID: 1, LoRAName: "a", LoRAPath: "p"}},
+		{"salt", Scope{Salt: "s"}},
+		{"adapter", Scope{LoRAID: 1, LoRAName: "a", LoRAPath: "p"}},
 		{"adapter of another path", Scope{LoRAID: 1, LoRAName: "a", LoRAPath: "q"}},
 		{"adapter and salt", Scope{LoRAID: 1, LoRAName: "a", LoRAPath: "p", Salt: "s"}},
 	} {

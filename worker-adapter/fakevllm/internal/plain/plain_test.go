@@ -16,8 +16,13 @@ func TestTokenizer(t *testing.T) {
 		name, text string
 		tokens     int
 	}{
-		{"bytes", "abc", 3}, {"characters", "é", 2}, {"markers", "<|im_start|>a<|im_end|>", 3}, {"thought", "<think></think>", 2},
-		{"call", "<tool_call>x</tool_call>", 3}, {"no marker", "<|im_star", 9}, {"empty", "", 0},
+		{"bytes", "abc", 3},
+		{"characters", "é", 2},
+		{"markers", "<|im_start|>a<|im_end|>", 3},
+		{"thought", "<think></think>", 2},
+		{"call", "<tool_call>x</tool_call>", 3},
+		{"no marker", "<|im_star", 9},
+		{"empty", "", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,20 +48,32 @@ func TestRenderer(t *testing.T) {
 	for _, row := range []struct{ name, body, want string }{
 		{"one turn", `{"messages":[{"role":"user","content":"hi"}]}`, "<|im_start|>user\nhi<|im_end|>\n" + open},
 		{"developer is system", `{"messages":[{"role":"developer","content":"b"}]}`, "<|im_start|>system\nb<|im_end|>\n" + open},
-		{"parts", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},"b"]}]}`,
-			"<|im_start|>user\na\nb<|im_end|>\n" + open},
-		{"no generation prompt", `{"messages":[{"role":"user","content":"a"}],"add_generation_prompt":false}`,
-			"<|im_start|>user\na<|im_end|>\n"},
+		{
+			"parts", `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},"b"]}]}`,
+			"<|im_start|>user\na\nb<|im_end|>\n" + open,
+		},
+		{
+			"no generation prompt", `{"messages":[{"role":"user","content":"a"}],"add_generation_prompt":false}`,
+			"<|im_start|>user\na<|im_end|>\n",
+		},
 		{"continued", `{"messages":[{"role":"assistant","content":"a"}],"continue_final_message":true}`, open + "a"},
 		{"without a thought", `{"messages":[],"tools":null,"x":0}`, ""},
-		{"thinking off", `{"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"enable_thinking":false}}`,
-			"<|im_start|>user\na<|im_end|>\n" + open + "<think>\n\n</think>\n\n"},
-		{"no effort", `{"messages":[{"role":"user","content":"a"}],"reasoning_effort":"none"}`,
-			"<|im_start|>user\na<|im_end|>\n" + open + "<think>\n\n</think>\n\n"},
-		{"tools", `{"messages":[{"role":"user","content":"a"}],"tools":[{"function":{"name":"f"}}]}`,
-			"<|im_start|>system\nTools:\n{\"name\":\"f\"}<|im_end|>\n<|im_start|>user\na<|im_end|>\n" + open},
-		{"calls", `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`,
-			open + "\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call><|im_end|>\n" + open},
+		{
+			"thinking off", `{"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"enable_thinking":false}}`,
+			"<|im_start|>user\na<|im_end|>\n" + open + "<think>\n\n</think>\n\n",
+		},
+		{
+			"no effort", `{"messages":[{"role":"user","content":"a"}],"reasoning_effort":"none"}`,
+			"<|im_start|>user\na<|im_end|>\n" + open + "<think>\n\n</think>\n\n",
+		},
+		{
+			"tools", `{"messages":[{"role":"user","content":"a"}],"tools":[{"function":{"name":"f"}}]}`,
+			"<|im_start|>system\nTools:\n{\"name\":\"f\"}<|im_end|>\n<|im_start|>user\na<|im_end|>\n" + open,
+		},
+		{
+			"calls", `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`,
+			open + "\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call><|im_end|>\n" + open,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()

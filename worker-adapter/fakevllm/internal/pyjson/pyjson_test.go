@@ -108,9 +108,19 @@ func TestPythonsExtraWords(t *testing.T) {
 func TestDescribeAndRepr(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ text, want string }{
-		{`[1, 2]`, "<list of 2 items>"}, {`{"a": 1, "b": 2}`, "<dict of 2 items>"}, {`"x"`, "x"}, {`5`, "5"},
-		{`1.0`, "1.0"}, {`true`, "True"}, {`false`, "False"}, {`null`, "None"}, {`1e22`, "1e+22"}, {`0.00001`, "1e-05"},
-		{`NaN`, "nan"}, {`Infinity`, "inf"}, {`-Infinity`, "-inf"},
+		{`[1, 2]`, "<list of 2 items>"},
+		{`{"a": 1, "b": 2}`, "<dict of 2 items>"},
+		{`"x"`, "x"},
+		{`5`, "5"},
+		{`1.0`, "1.0"},
+		{`true`, "True"},
+		{`false`, "False"},
+		{`null`, "None"},
+		{`1e22`, "1e+22"},
+		{`0.00001`, "1e-05"},
+		{`NaN`, "nan"},
+		{`Infinity`, "inf"},
+		{`-Infinity`, "-inf"},
 	} {
 		t.Run(row.text, func(t *testing.T) {
 			t.Parallel()
@@ -118,8 +128,13 @@ func TestDescribeAndRepr(t *testing.T) {
 		})
 	}
 	for _, row := range []struct{ text, want string }{
-		{"plain", "'plain'"}, {"it's", `"it's"`}, {`it's "so"`, `'it\'s "so"'`}, {"a\\b", `'a\\b'`},
-		{"line\nfeed\ttab\rreturn", `'line\nfeed\ttab\rreturn'`}, {"\x01\x7f", `'\x01\x7f'`}, {"é", "'é'"},
+		{"plain", "'plain'"},
+		{"it's", `"it's"`},
+		{`it's "so"`, `'it\'s "so"'`},
+		{"a\\b", `'a\\b'`},
+		{"line\nfeed\ttab\rreturn", `'line\nfeed\ttab\rreturn'`},
+		{"\x01\x7f", `'\x01\x7f'`},
+		{"é", "'é'"},
 	} {
 		require.Equal(t, row.want, pyjson.Repr(row.text))
 	}

@@ -149,8 +149,10 @@ func (c *checker) responseFormat(v *pyjson.Value) {
 	default:
 		const loc = "body.response_format."
 		literal := func(want string) {
-			c.add(complaint{"literal_error", loc + "type", "Input should be " + want, t.Describe(),
-				"'expected': " + pyjson.Repr(want)})
+			c.add(complaint{
+				"literal_error", loc + "type", "Input should be " + want, t.Describe(),
+				"'expected': " + pyjson.Repr(want),
+			})
 		}
 		literal("'text', 'json_object' or 'json_schema'")
 		literal("'structural_tag'")
@@ -197,11 +199,15 @@ func (c *checker) toolCalls(calls *pyjson.Value) {
 		if args := call.Get("function").Get("arguments"); args.Kind == pyjson.Dict {
 			base := "body." + strconv.Itoa(k)
 			const want = "'custom'"
-			c.add(complaint{"string_type", base + ".ChatCompletionMessageFunctionToolCallParam.function",
-				"Input should be a valid string", args.Describe(), ""})
+			c.add(complaint{
+				"string_type", base + ".ChatCompletionMessageFunctionToolCallParam.function",
+				"Input should be a valid string", args.Describe(), "",
+			})
 			c.missing(base+".ChatCompletionMessageCustomToolCallParam.custom", &call)
-			c.add(complaint{"literal_error", base + ".ChatCompletionMessageCustomToolCallParam.type", "Input should be " + want,
-				call.Get("type").Describe(), "'expected': " + pyjson.Repr(want)})
+			c.add(complaint{
+				"literal_error", base + ".ChatCompletionMessageCustomToolCallParam.type", "Input should be " + want,
+				call.Get("type").Describe(), "'expected': " + pyjson.Repr(want),
+			})
 		}
 	}
 }

@@ -105,14 +105,18 @@ func (c *checker) integer(v *pyjson.Value, loc string, def int64) int64 {
 		if v.Float == math.Trunc(v.Float) {
 			return int64(v.Float)
 		}
-		c.add(complaint{"int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
-			v.Describe(), ""})
+		c.add(complaint{
+			"int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
+			v.Describe(), "",
+		})
 	case pyjson.String:
 		if n, err := strconv.ParseInt(strings.TrimSpace(v.Str), 10, 64); err == nil {
 			return n
 		}
-		c.add(complaint{"int_parsing", loc, "Input should be a valid integer, unable to parse string as an integer",
-			v.Describe(), ""})
+		c.add(complaint{
+			"int_parsing", loc, "Input should be a valid integer, unable to parse string as an integer",
+			v.Describe(), "",
+		})
 	default:
 		c.add(complaint{"int_type", loc, "Input should be a valid integer", v.Describe(), ""})
 	}
@@ -130,8 +134,10 @@ func (c *checker) float(v *pyjson.Value, loc string, def float64) float64 {
 		if f, err := strconv.ParseFloat(strings.TrimSpace(v.Str), 64); err == nil {
 			return f
 		}
-		c.add(complaint{"float_parsing", loc, "Input should be a valid number, unable to parse string as a number",
-			v.Describe(), ""})
+		c.add(complaint{
+			"float_parsing", loc, "Input should be a valid number, unable to parse string as a number",
+			v.Describe(), "",
+		})
 	default:
 		c.add(complaint{"float_type", loc, "Input should be a valid number", v.Describe(), ""})
 	}

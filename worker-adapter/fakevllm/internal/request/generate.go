@@ -22,8 +22,10 @@ func ParseGenerate(doc *pyjson.Doc) (*Common, []uint32, *Error) {
 	case list.Kind == pyjson.Missing:
 		c.missing(loc, root)
 	case list.Kind == pyjson.List && list.Len() == 0:
-		c.add(complaint{"too_short", loc, "List should have at least 1 item after validation, not 0", list.Describe(),
-			"'field_type': 'List', 'min_length': 1, 'actual_length': 0"})
+		c.add(complaint{
+			"too_short", loc, "List should have at least 1 item after validation, not 0", list.Describe(),
+			"'field_type': 'List', 'min_length': 1, 'actual_length': 0",
+		})
 	}
 	ids := c.ids(list, loc)
 	if err := c.err(); err != nil {
