@@ -24,8 +24,8 @@ import (
 // Command compares workers. It mounts into a kong grammar; its Run ends with the context.
 type Command struct {
 	Workers   []string `arg:"" name:"url" help:"Base addresses of vLLM servers."`
-	Template  string   `help:"gRPC address of the template service." default:"tcp://127.0.0.1:8081"`
-	Tokenizer string   `help:"gRPC address of the tokenizer service." default:"tcp://127.0.0.1:8081"`
+	Template  string   `help:"gRPC address of the template service." default:"tcp://127.0.0.1:8181"`
+	Tokenizer string   `help:"gRPC address of the tokenizer service." default:"tcp://127.0.0.1:8281"`
 	APIKey    string   `name:"api-key" help:"The workers' key." env:"KVMESH_WORKER_API_KEY"`
 
 	// Out takes the report; nil is standard output.
@@ -35,7 +35,12 @@ type Command struct {
 // ErrDiffers means that at least one comparison failed.
 var ErrDiffers = errors.New("prompts differ: token ids must not be sent to these workers, and cache hits are lost")
 
-// Run compares and prints a table. The error is ErrDiffers when prompts differ.
+// ErrNothing means that not one comparison could be made.
+var ErrNothing = errors.New("no prompt could be compared, see above; --template and --tokenizer take the addresses of " +
+	"these services (a mesh in one process opens them with --set template.server.address=tcp://127.0.0.1:8181 " +
+	"--set tokenizer.server.address=tcp://127.0.0.1:8281)")
+
+// Run compares and prints a table. The error is ErrDiffers when prompts differ, ErrNothing when none was compared.
 func (c *Command) Run(ctx context.Context) error {
 	if c.Out == nil {
 		c.Out = os.Stdout
@@ -56,9 +61,12 @@ func (c *Command) Run(ctx context.Context) error {
 	}
 	differs := false
 	for _, url := range c.Workers {
-		bad, err := c.worker(ctx, url, p)
+		bad, compared, err := c.worker(ctx, url, p)
 		if err != nil {
 			return err
+		}
+		if !compared {
+			return ErrNothing
 		}
 		differs = differs || bad
 	}
@@ -74,23 +82,23 @@ func dial(address string) (rpc.Conn, error) {
 }
 
 // worker compares one worker and prints its table.
-func (c *Command) worker(ctx context.Context, url string, p parity.Prober) (differs bool, err error) {
+func (c *Command) worker(ctx context.Context, url string, p parity.Prober) (differs, compared bool, err error) {
 	client, err := vllm.NewClient(url, c.APIKey)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer client.Close()
 	models, err := client.Models(ctx)
 	if err != nil {
-		return false, fmt.Errorf("ask %s for its models: %w", url, err)
+		return false, false, fmt.Errorf("ask %s for its models: %w", url, err)
 	}
 	base, ok := vllm.Base(models)
 	if !ok {
-		return false, fmt.Errorf("%s lists no base model", url)
+		return false, false, fmt.Errorf("%s lists no base model", url)
 	}
 	version, err := client.Version(ctx)
 	if err != nil && !errors.Is(err, vllm.ErrNoRoute) {
-		return false, fmt.Errorf("ask %s for its version: %w", url, err)
+		return false, false, fmt.Errorf("ask %s for its version: %w", url, err)
 	}
 	p.Worker = client
 	found := p.Probe(ctx, base.ID, version)
@@ -100,12 +108,14 @@ func (c *Command) worker(ctx context.Context, url string, p parity.Prober) (diff
 		state := strings.ToLower(strings.TrimPrefix(r.GetState().String(), "PARITY_STATE_"))
 		if r.GetState() == workerv1.ParityState_PARITY_STATE_UNSPECIFIED {
 			state = "unknown"
+		} else {
+			compared = true
 		}
 		differs = differs || r.GetState() == workerv1.ParityState_PARITY_STATE_DIFFERS
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", r.GetFeature(), state, r.GetDetail())
 	}
 	fmt.Fprintf(w, "  token ids\t%s\t\n", yesNo(found.TokenIDs))
-	return differs, w.Flush()
+	return differs, compared, w.Flush()
 }
 
 // yesNo is how a switch reads.
