@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
@@ -19,6 +21,29 @@ type body struct {
 	limit  int64
 	kind   string // content type
 	fault  error  // why it could not be read
+}
+
+// bodySilence is how long a client may send nothing while its body is awaited. A client that stops in the middle would
+// otherwise hold its connection, and a stop of the gateway, for as long as it likes.
+const bodySilence = 30 * time.Second
+
+// patience reads a request's body with a deadline per read. After a read that went well the deadline is taken back, since
+// the server goes on reading to notice that a client leaves; after one that did not it stays, so that the server does not
+// wait for the rest either and closes the connection.
+type patience struct {
+	io.ReadCloser
+	control *http.ResponseController
+	silence time.Duration
+}
+
+// Read waits for at most the silence. Connections without deadlines (tests) wait as they do.
+func (p patience) Read(buf []byte) (int, error) {
+	_ = p.control.SetReadDeadline(time.Now().Add(p.silence))
+	n, err := p.ReadCloser.Read(buf)
+	if err == nil || errors.Is(err, io.EOF) {
+		_ = p.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
 
 // errNoBody is what the decoder tells grpc-gateway; the fault is in the body.

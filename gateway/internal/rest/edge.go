@@ -153,7 +153,8 @@ func (e *Edge) guardBody(c *call, r *http.Request, found *route) error {
 			return fault.New(faultv1.Reason_REASON_UNSUPPORTED_MEDIA_TYPE, "The content type must be %s.", want)
 		}
 	}
-	c.body = &body{ReadCloser: r.Body, length: r.ContentLength, limit: e.cfg.MaxBodyBytes, kind: kind}
+	patient := patience{ReadCloser: r.Body, control: http.NewResponseController(c.w), silence: bodySilence}
+	c.body = &body{ReadCloser: patient, length: r.ContentLength, limit: e.cfg.MaxBodyBytes, kind: kind}
 	if c.body.length > c.body.limit {
 		_ = c.body.tooLarge()
 		c.w.Header().Set("Connection", "close")

@@ -34,23 +34,46 @@ type Fetcher struct {
 	cfg   FetchConfig
 	slots chan struct{}
 	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	failing map[Key]bool // streams whose failure has been told
 }
 
 // NewFetcher returns an idle fetcher.
 func NewFetcher(cfg FetchConfig) *Fetcher {
-	return &Fetcher{cfg: cfg, slots: make(chan struct{}, cfg.Parallel)}
+	return &Fetcher{cfg: cfg, slots: make(chan struct{}, cfg.Parallel), failing: map[Key]bool{}}
 }
 
 // Fetch answers ask on m in the background, with a failure when ctx ends first.
 func (f *Fetcher) Fetch(ctx context.Context, ask Ask, m *Machine) {
 	f.wg.Go(func() {
 		answer := f.fetch(ctx, ask)
-		if answer.Err != nil && ctx.Err() == nil {
-			f.cfg.Log.Warn("snapshot of a worker's units failed", "worker", ask.Key.Worker, "rank", ask.Key.Rank,
-				"address", ask.Address, "err", answer.Err)
+		if ctx.Err() == nil {
+			f.tell(ctx, ask, answer.Err)
 		}
 		m.Snapshot(f.cfg.Now(), ask, answer)
 	})
+}
+
+// tell warns of a stream's first failure only: a worker without events fails as long as it lives.
+func (f *Fetcher) tell(ctx context.Context, ask Ask, err error) {
+	f.mu.Lock()
+	told := f.failing[ask.Key]
+	if err == nil {
+		delete(f.failing, ask.Key)
+	} else {
+		f.failing[ask.Key] = true
+	}
+	f.mu.Unlock()
+	if err == nil {
+		return
+	}
+	level := slog.LevelWarn
+	if told {
+		level = slog.LevelDebug
+	}
+	f.cfg.Log.Log(ctx, level, "snapshot of a worker's units failed", "worker", ask.Key.Worker, "rank", ask.Key.Rank,
+		"address", ask.Address, "err", err)
 }
 
 // Wait returns when no fetch is under way.

@@ -236,6 +236,5 @@ func (p *Process) validate(c *Config) error {
 	for i := range p.Simulated {
 		f.Under(fmt.Sprintf("simulated[%d]", i), p.Simulated[i].Config.Validate())
 	}
-	f.Require(len(p.Workers) > 0, "workers", "must name at least one worker, or simulated one")
 	return f.Err()
 }

@@ -5,6 +5,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -52,6 +53,9 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 	cfg.SetDefaults()
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("mesh configuration: %w", err)
+	}
+	if len(deps.Only) == 0 && len(cfg.Mesh.Workers) == 0 {
+		return nil, errors.New("mesh.workers: must name at least one worker, or mesh.simulated one")
 	}
 	checks, err := rpc.NewValidator()
 	if err != nil {
