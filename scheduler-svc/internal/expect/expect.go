@@ -76,8 +76,8 @@ func (s *Set) Release(owner uint64, done bool, until time.Time) {
 	}
 }
 
-// Extend returns how many leading units of rest are expected. rest is a prompt's units after the confirmed hit.
-func (s *Set) Extend(rest []uint64) int {
+// Extend returns how many leading units of rest are expected at now. rest is a prompt's units after the confirmed hit.
+func (s *Set) Extend(rest []uint64, now time.Time) int {
 	if s.size.Load() == 0 || len(rest) == 0 {
 		return 0
 	}
@@ -85,7 +85,7 @@ func (s *Set) Extend(rest []uint64) int {
 	defer s.mu.Unlock()
 	best := 0
 	for i := range s.entries {
-		if e := &s.entries[i]; e.next == rest[0] && len(e.units) > best {
+		if e := &s.entries[i]; e.next == rest[0] && len(e.units) > best && !now.After(e.expires) {
 			best = max(best, common(e.units, rest))
 		}
 	}

@@ -47,7 +47,7 @@ func TestExtendFollowsTheLongestCommonPrefix(t *testing.T) {
 			for i, units := range row.expected {
 				s.Insert(Expectation{Owner: uint64(i + 1), Units: units, Expires: at(9)})
 			}
-			require.Equal(t, row.want, s.Extend(row.rest))
+			require.Equal(t, row.want, s.Extend(row.rest, at(0)))
 		})
 	}
 }
@@ -60,14 +60,14 @@ func TestOneRequestsEndLeavesTheOthers(t *testing.T) {
 	s.Insert(Expectation{Owner: 1, Units: base, Expires: at(9)})
 	s.Insert(Expectation{Owner: 2, Units: base[:6], Expires: at(9)})
 	s.Release(1, false, at(1))
-	require.Equal(t, 6, s.Extend(base))
+	require.Equal(t, 6, s.Extend(base, at(0)))
 	s.Release(1, false, at(1))
-	require.Equal(t, 6, s.Extend(base), "a second release takes nothing away")
+	require.Equal(t, 6, s.Extend(base, at(0)), "a second release takes nothing away")
 	s.Release(2, true, at(3))
-	require.Equal(t, 6, s.Extend(base), "an answer may overtake its events")
+	require.Equal(t, 6, s.Extend(base, at(0)), "an answer may overtake its events")
 	require.Zero(t, s.Expire(at(3)))
 	require.Equal(t, 1, s.Expire(at(4)))
-	require.Zero(t, s.Extend(base))
+	require.Zero(t, s.Extend(base, at(0)))
 	require.Zero(t, s.Len())
 }
 
@@ -81,8 +81,8 @@ func TestConfirmedUnitsAreExpectedNoMore(t *testing.T) {
 		held[u] = true
 	}
 	s.Confirm(func(u uint64) bool { return held[u] })
-	require.Equal(t, 6, s.Extend(base[4:]), "the rest stays")
-	require.Zero(t, s.Extend(base), "an evicted head is not expected again")
+	require.Equal(t, 6, s.Extend(base[4:], at(0)), "the rest stays")
+	require.Zero(t, s.Extend(base, at(0)), "an evicted head is not expected again")
 	for _, u := range base {
 		held[u] = true
 	}
@@ -96,10 +96,10 @@ func TestKeepOutlivesTheRequestAndExpires(t *testing.T) {
 	base := chain(1, 4)
 	s.Insert(Expectation{Owner: 1, Units: base, Expires: at(5), Keep: true})
 	s.Release(1, true, at(1))
-	require.Equal(t, 4, s.Extend(base))
+	require.Equal(t, 4, s.Extend(base, at(0)))
 	require.Zero(t, s.Expire(at(5)))
 	require.Equal(t, 1, s.Expire(at(6)))
-	require.Zero(t, s.Extend(base))
+	require.Zero(t, s.Extend(base, at(0)))
 	s.Insert(Expectation{Owner: 2, Units: base, Expires: at(50), Keep: true})
 	s.Release(2, false, at(1))
 	require.Zero(t, s.Len(), "a failure is not kept")
@@ -112,8 +112,8 @@ func TestSetIsBounded(t *testing.T) {
 		s.Insert(Expectation{Owner: i + 1, Units: chain(i, 2), Expires: at(9)})
 	}
 	require.Equal(t, MaxEntries, s.Len())
-	require.Zero(t, s.Extend(chain(3, 2)), "the oldest went")
-	require.Equal(t, 2, s.Extend(chain(100, 2)))
+	require.Zero(t, s.Extend(chain(3, 2), at(0)), "the oldest went")
+	require.Equal(t, 2, s.Extend(chain(100, 2), at(0)))
 	s.Insert(Expectation{Owner: 1, Expires: at(9)})
 	require.Equal(t, MaxEntries, s.Len(), "nothing to expect is no entry")
 }

@@ -102,7 +102,7 @@ func TestSetEqualsTheObviousModel(t *testing.T) {
 			require.Equal(t, len(w.open), w.set.Len(), "seed %d", seed)
 			for _, c := range w.chains {
 				rest := c[w.confirmed(c):]
-				require.Equal(t, w.extend(rest), w.set.Extend(rest), "seed %d", seed)
+				require.Equal(t, w.extend(rest), w.set.Extend(rest, at(0)), "seed %d", seed)
 			}
 		}
 	}

@@ -316,11 +316,10 @@ func TestWithoutEventsExpectationsOutliveTheirRequest(t *testing.T) {
 		target := b.fleet.View().Targets[0]
 		units := []uint64{5, 6, 7}
 		ticket := target.Reserve(start, 9, ledger.Booking{PromptTokens: 50, UncachedTokens: 50, Units: units})
-		require.Equal(t, 3, target.Expect.Extend(units))
+		require.Equal(t, 3, target.Expect.Extend(units, start))
 		target.End(start, 9, ticket, load.Settle{Complete: true, CachedTokens: load.Unknown})
-		require.Equal(t, 3, target.Expect.Extend(units), "an answer may overtake its events")
-		target.Expect.Expire(start.Add(2 * eventLag))
-		require.Equal(t, !events, target.Expect.Extend(units) == 3)
+		require.Equal(t, 3, target.Expect.Extend(units, start), "an answer may overtake its events")
+		require.Equal(t, !events, target.Expect.Extend(units, start.Add(2*eventLag)) == 3)
 	}
 }
 

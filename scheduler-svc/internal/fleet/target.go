@@ -123,8 +123,8 @@ func (t *Target) First(now time.Time, ticket load.Ticket) {
 }
 
 // eventLag is how long after an answer its events are still awaited. vLLM 0.32 publishes them within 52 ms of the first
-// byte on busy cores; a second also covers a late adapter, and a wrong expectation costs one route at most.
-const eventLag = time.Second
+// byte on busy cores, adapter and bus add some 10 ms. Longer waits turn what was evicted meanwhile into phantom hits.
+const eventLag = 100 * time.Millisecond
 
 // End ends a booking.
 func (t *Target) End(now time.Time, owner uint64, ticket load.Ticket, s load.Settle) {

@@ -98,7 +98,7 @@ func (e *Engine) hit(d *decision, i int, t *fleet.Target) {
 		h = d.walk.Hit(t.Stream.Number())
 	}
 	a.confirmed = h.Units
-	units := h.Units + t.Expect.Extend(d.units[h.Units:])
+	units := h.Units + t.Expect.Extend(d.units[h.Units:], d.now)
 	limit := kvblock.HitLimit(d.asked.PromptTokens, block)
 	v.HitTokens = min(units*unit/block*block, limit)
 	v.SlowerHit = min(h.Slow*unit, v.HitTokens)

