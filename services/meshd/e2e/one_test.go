@@ -63,7 +63,8 @@ func (o *one) KillWorker(t *testing.T, worker int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stepLimit)
 	defer cancel()
-	require.NoError(t, o.mesh.Crash(ctx, mesh.SimulatedPart(workerID(worker))))
+	// The simulated worker has no goodbye; its connections to the services end with it, not before.
+	require.NoError(t, o.mesh.Halt(ctx, mesh.SimulatedPart(workerID(worker))))
 	require.NoError(t, o.mesh.Crash(ctx, mesh.WorkerPart(workerID(worker))))
 }
 
