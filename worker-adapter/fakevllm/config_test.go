@@ -2,8 +2,12 @@ package fakevllm_test
 
 import (
 	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,4 +96,41 @@ func TestCommand(t *testing.T) {
 	require.ErrorContains(t, cmd.Run(ended), "open configuration")
 	cmd.Config, cmd.Profile = "", "abacus"
 	require.ErrorContains(t, cmd.Run(ended), "unknown profile")
+}
+
+// TestHealthCommand asks as the image's check does: of a worker that serves, of one that does not, and without a place.
+func TestHealthCommand(t *testing.T) {
+	t.Parallel()
+	_, url := start(t, captured())
+	address := strings.TrimPrefix(url, "http://")
+	_, port, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "worker.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("fakevllm:\n  listen: 0.0.0.0:"+port+"\n"), 0o600))
+	sick := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(sick.Close)
+	for _, row := range []struct {
+		name string
+		cmd  fakevllm.HealthCommand
+		want string
+	}{
+		{name: "the file's address, on all interfaces", cmd: fakevllm.HealthCommand{Config: file}},
+		{name: "the flag wins", cmd: fakevllm.HealthCommand{Config: file, Listen: address}},
+		{name: "sick", cmd: fakevllm.HealthCommand{Listen: sick.Listener.Addr().String()}, want: "503"},
+		{name: "nobody there", cmd: fakevllm.HealthCommand{Listen: "127.0.0.1:1"}, want: "nobody answers at 127.0.0.1:1"},
+		{name: "no address", want: "--listen"},
+		{name: "ephemeral port", cmd: fakevllm.HealthCommand{Listen: "127.0.0.1:0"}, want: "--listen"},
+		{name: "no file", cmd: fakevllm.HealthCommand{Config: file + ".none"}, want: "open configuration"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := row.cmd.Run(t.Context())
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+		})
+	}
 }

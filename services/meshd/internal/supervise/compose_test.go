@@ -58,6 +58,8 @@ func TestTableIsTheComposeFile(t *testing.T) {
 			continue
 		}
 		require.Equal(t, []string(service.Command), row.Command[1:], row.Name)
+		check := append([]string{"CMD", "/usr/local/bin/service", "health"}, row.Command[1:]...)
+		require.Equal(t, check, []string(service.HealthCheck.Test), "%s: its health check is its own subcommand", row.Name)
 		here := names(row.Env)
 		for name := range service.Environment {
 			inherited := name == "MODEL_NAME" || name == "MODEL_PATH" // from the user's own environment here
