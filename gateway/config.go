@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/admit"
+	"github.com/kvmesh/kvmesh/services/kit/conf"
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
 )
 
@@ -70,36 +71,28 @@ type WorkerConfig struct {
 
 // SetDefaults fills in what is empty. Every default is stated here alone.
 func (c *Config) SetDefaults() {
-	fill(&c.Address, "127.0.0.1:8080")
-	fill(&c.MaxBodyBytes, 32<<20)
-	fill(&c.MaxDepth, 1000)
-	fill(&c.MaxEventBytes, 32<<20)
-	fill(&c.PlainBufferBytes, 4<<20)
-	fill(&c.PromptBudget, 500*time.Millisecond)
-	fill(&c.Attempts, 3)
-	fill(&c.FanoutConcurrency, 32)
+	conf.Default(&c.Address, "127.0.0.1:8080")
+	conf.Default(&c.MaxBodyBytes, 32<<20)
+	conf.Default(&c.MaxDepth, 1000)
+	conf.Default(&c.MaxEventBytes, 32<<20)
+	conf.Default(&c.PlainBufferBytes, 4<<20)
+	conf.Default(&c.PromptBudget, 500*time.Millisecond)
+	conf.Default(&c.Attempts, 3)
+	conf.Default(&c.FanoutConcurrency, 32)
 	if c.CORSOrigins == nil {
 		c.CORSOrigins = []string{"*"}
 	}
-	fill(&c.FleetRefresh, 500*time.Millisecond)
-	fill(&c.QueueLimit, 1024)
-	fill(&c.QueueTimeout, 30*time.Second)
-	fill(&c.Worker.ConnectTimeout, 2*time.Second)
-	fill(&c.Worker.IdleTimeout, 4*time.Second)
-	fill(&c.Worker.MaxIdle, 1024)
-	fill(&c.DrainTimeout, 30*time.Second)
-	fill(&c.Services.Template, "tcp://127.0.0.1:8181")
-	fill(&c.Services.Tokenizer, "tcp://127.0.0.1:8281")
-	fill(&c.Services.Scheduler, "tcp://127.0.0.1:8381")
+	conf.Default(&c.FleetRefresh, 500*time.Millisecond)
+	conf.Default(&c.QueueLimit, 1024)
+	conf.Default(&c.QueueTimeout, 30*time.Second)
+	conf.Default(&c.Worker.ConnectTimeout, 2*time.Second)
+	conf.Default(&c.Worker.IdleTimeout, 4*time.Second)
+	conf.Default(&c.Worker.MaxIdle, 1024)
+	conf.Default(&c.DrainTimeout, 30*time.Second)
+	conf.Default(&c.Services.Template, "tcp://127.0.0.1:8181")
+	conf.Default(&c.Services.Tokenizer, "tcp://127.0.0.1:8281")
+	conf.Default(&c.Services.Scheduler, "tcp://127.0.0.1:8381")
 	c.Services.Client.SetDefaults()
-}
-
-// fill sets a default where the file says nothing.
-func fill[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Validate reports every fault at once, each with its path in the section.

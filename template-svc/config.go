@@ -51,16 +51,10 @@ type LimitConfig struct {
 
 // SetDefaults fills what is empty.
 func (c *Config) SetDefaults() {
-	if c.RenderTimeout == 0 {
-		c.RenderTimeout = time.Second
-	}
-	if c.ReloadInterval == 0 {
-		c.ReloadInterval = 10 * time.Second
-	}
+	conf.Default(&c.RenderTimeout, time.Second)
+	conf.Default(&c.ReloadInterval, 10*time.Second)
 	for i := range c.Models {
-		if c.Models[i].ContentFormat == "" {
-			c.Models[i].ContentFormat = "auto"
-		}
+		conf.Default(&c.Models[i].ContentFormat, "auto")
 	}
 }
 

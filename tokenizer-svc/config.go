@@ -74,30 +74,22 @@ const (
 // SetDefaults fills what is not set.
 func (c *Config) SetDefaults() {
 	cores := runtime.GOMAXPROCS(0)
-	setDefault(&c.Engine, engineAuto)
+	conf.Default(&c.Engine, engineAuto)
 	// Go runs a few more threads than cores; those beyond the bound hand their calls over.
-	setDefault(&c.FastThreads, min(2*cores+2, cores+8))
-	setDefault(&c.Parallel, cores)
-	setDefault(&c.AuditEvery, 1000)
-	setDefault(&c.SegmentCacheBytes, 64*conf.MiB)
-	setDefault(&c.MaxTextBytes, 8*conf.MiB)
-	setDefault(&c.MaxReferenceTextBytes, conf.MiB)
-	setDefault(&c.MaxRunBytes, 256*conf.KiB)
-	setDefault(&c.ReloadInterval, 5*time.Second)
-	setDefault(&c.Hub.Address, defaultHub)
-	setDefault(&c.Hub.Timeout, 10*time.Minute)
+	conf.Default(&c.FastThreads, min(2*cores+2, cores+8))
+	conf.Default(&c.Parallel, cores)
+	conf.Default(&c.AuditEvery, 1000)
+	conf.Default(&c.SegmentCacheBytes, 64*conf.MiB)
+	conf.Default(&c.MaxTextBytes, 8*conf.MiB)
+	conf.Default(&c.MaxReferenceTextBytes, conf.MiB)
+	conf.Default(&c.MaxRunBytes, 256*conf.KiB)
+	conf.Default(&c.ReloadInterval, 5*time.Second)
+	conf.Default(&c.Hub.Address, defaultHub)
+	conf.Default(&c.Hub.Timeout, 10*time.Minute)
 	if c.Hub.CacheDir == "" {
 		if base, err := os.UserCacheDir(); err == nil {
 			c.Hub.CacheDir = filepath.Join(base, "kvmesh", "hub")
 		}
-	}
-}
-
-// setDefault sets a field that has its zero value.
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -97,24 +97,16 @@ const (
 // SetDefaults fills what is zero.
 func (c *Config) SetDefaults() {
 	c.URL = strings.TrimRight(c.URL, "/")
-	fill(&c.ID, idOf(c.URL))
-	fill(&c.PublicURL, c.URL)
-	fill(&c.Advertise, defaultAdvertise)
-	fill(&c.Events.Mode, EventsAuto)
-	fill(&c.Copies, copiesEach)
-	fill(&c.PollBusy, defaultPollBusy)
-	fill(&c.PollIdle, defaultPollIdle)
-	fill(&c.DrainTimeout, defaultDrainTimeout)
-	fill(&c.Parity.Every, defaultParityEvery)
-	fill(&c.Parity.TokenIDs, EventsAuto)
-}
-
-// fill sets a field that is zero.
-func fill[T comparable](field *T, v T) {
-	var zero T
-	if *field == zero {
-		*field = v
-	}
+	conf.Default(&c.ID, idOf(c.URL))
+	conf.Default(&c.PublicURL, c.URL)
+	conf.Default(&c.Advertise, defaultAdvertise)
+	conf.Default(&c.Events.Mode, EventsAuto)
+	conf.Default(&c.Copies, copiesEach)
+	conf.Default(&c.PollBusy, defaultPollBusy)
+	conf.Default(&c.PollIdle, defaultPollIdle)
+	conf.Default(&c.DrainTimeout, defaultDrainTimeout)
+	conf.Default(&c.Parity.Every, defaultParityEvery)
+	conf.Default(&c.Parity.TokenIDs, EventsAuto)
 }
 
 // idOf makes a worker id of an address.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kvmesh/kvmesh/services/kit/conf"
+
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/engine"
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/fault"
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/plain"
@@ -118,37 +120,29 @@ type Services struct {
 
 // SetDefaults fills what is zero.
 func (c *Config) SetDefaults() {
-	def(&c.Listen, "127.0.0.1:0")
-	def(&c.Model, "simulated-model")
-	def(&c.Root, "./"+c.Model)
-	def(&c.Version, "0.32.0")
-	def(&c.BlockSize, 16)
-	def(&c.NumGPUBlocks, 8192)
-	def(&c.MaxModelLen, 32768)
-	def(&c.MaxNumSeqs, 256)
-	def(&c.MaxNumBatchedTokens, 8192)
-	def(&c.DataParallelSize, 1)
-	def(&c.VocabSize, 151936)
-	def(&c.SchedulingPolicy, "fcfs")
-	def(&c.Profile, "h100-llama-8b")
-	def(&c.Speedup, 1)
-	def(&c.AnswerMinTokens, 24)
-	def(&c.AnswerMaxTokens, max(96, c.AnswerMinTokens))
-	def(&c.KVEvents.Endpoint, "tcp://*:0")
-	def(&c.KVEvents.BufferSteps, 10000)
-	def(&c.KVEvents.HWM, 100000)
-	def(&c.KVEvents.MaxQueueSize, 100000)
-	def(&c.MaxLoRAs, 2)
-	def(&c.EmbeddingSize, 64)
-	def(&c.MaxBodyBytes, 64<<20)
-}
-
-// def sets a field that is zero.
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
+	conf.Default(&c.Listen, "127.0.0.1:0")
+	conf.Default(&c.Model, "simulated-model")
+	conf.Default(&c.Root, "./"+c.Model)
+	conf.Default(&c.Version, "0.32.0")
+	conf.Default(&c.BlockSize, 16)
+	conf.Default(&c.NumGPUBlocks, 8192)
+	conf.Default(&c.MaxModelLen, 32768)
+	conf.Default(&c.MaxNumSeqs, 256)
+	conf.Default(&c.MaxNumBatchedTokens, 8192)
+	conf.Default(&c.DataParallelSize, 1)
+	conf.Default(&c.VocabSize, 151936)
+	conf.Default(&c.SchedulingPolicy, "fcfs")
+	conf.Default(&c.Profile, "h100-llama-8b")
+	conf.Default(&c.Speedup, 1)
+	conf.Default(&c.AnswerMinTokens, 24)
+	conf.Default(&c.AnswerMaxTokens, max(96, c.AnswerMinTokens))
+	conf.Default(&c.KVEvents.Endpoint, "tcp://*:0")
+	conf.Default(&c.KVEvents.BufferSteps, 10000)
+	conf.Default(&c.KVEvents.HWM, 100000)
+	conf.Default(&c.KVEvents.MaxQueueSize, 100000)
+	conf.Default(&c.MaxLoRAs, 2)
+	conf.Default(&c.EmbeddingSize, 64)
+	conf.Default(&c.MaxBodyBytes, 64<<20)
 }
 
 // Validate returns all faults at once, each with its path.

@@ -39,24 +39,12 @@ const Embedded = "embedded"
 
 // SetDefaults fills what is zero.
 func (c *Config) SetDefaults() {
-	if c.URL == "" {
-		c.URL = nats.DefaultURL
-	}
-	if c.Name == "" {
-		c.Name = "kvmesh"
-	}
-	if c.CardTTL == 0 {
-		c.CardTTL = 3 * time.Second
-	}
-	if c.CardOutage == 0 {
-		c.CardOutage = 30 * time.Second
-	}
-	if c.PendingMessages == 0 {
-		c.PendingMessages = 65536
-	}
-	if c.PendingBytes == 0 {
-		c.PendingBytes = 64 * conf.MiB
-	}
+	conf.Default(&c.URL, nats.DefaultURL)
+	conf.Default(&c.Name, "kvmesh")
+	conf.Default(&c.CardTTL, 3*time.Second)
+	conf.Default(&c.CardOutage, 30*time.Second)
+	conf.Default(&c.PendingMessages, 65536)
+	conf.Default(&c.PendingBytes, 64*conf.MiB)
 }
 
 // minCardTTL is the shortest lease that JetStream keeps.

@@ -308,3 +308,32 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	type key struct {
+		n int
+		d time.Duration
+		s string
+		b conf.Bytes
+	}
+	want := key{n: 7, d: time.Second, s: "x", b: conf.MiB}
+	for _, row := range []struct {
+		name     string
+		is, then key
+	}{
+		{name: "zero takes the default", then: want},
+		{name: "what is set stays", is: key{n: -1, d: 1, s: " ", b: 1}, then: key{n: -1, d: 1, s: " ", b: 1}},
+		{name: "each field by itself", is: key{n: 3, s: "y"}, then: key{n: 3, d: time.Second, s: "y", b: conf.MiB}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			got := row.is
+			conf.Default(&got.n, want.n)
+			conf.Default(&got.d, want.d)
+			conf.Default(&got.s, want.s)
+			conf.Default(&got.b, want.b)
+			require.Equal(t, row.then, got)
+		})
+	}
+}

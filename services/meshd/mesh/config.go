@@ -100,7 +100,7 @@ func (c *Config) Sections() []conf.Section {
 func (c *Config) SetDefaults() {
 	c.Log.SetDefaults()
 	c.Trace.SetDefaults()
-	def(&c.Bus.URL, bus.Embedded)
+	conf.Default(&c.Bus.URL, bus.Embedded)
 	c.Bus.SetDefaults()
 	c.NATS.SetDefaults()
 	c.Mesh.Admin.SetDefaults()
@@ -109,15 +109,15 @@ func (c *Config) SetDefaults() {
 	c.Template.Own.SetDefaults()
 	c.Tokenizer.Own.SetDefaults()
 	c.Scheduler.Own.SetDefaults()
-	def(&c.Gateway.Server.Address, "tcp://127.0.0.1:8081")
-	def(&c.Template.Server.Address, "mem://template")
-	def(&c.Tokenizer.Server.Address, "mem://tokenizer")
-	def(&c.Scheduler.Server.Address, "mem://scheduler")
+	conf.Default(&c.Gateway.Server.Address, "tcp://127.0.0.1:8081")
+	conf.Default(&c.Template.Server.Address, "mem://template")
+	conf.Default(&c.Tokenizer.Server.Address, "mem://tokenizer")
+	conf.Default(&c.Scheduler.Server.Address, "mem://scheduler")
 	for _, s := range c.servers() {
 		s.config.SetDefaults()
 	}
 	for i := range c.Mesh.Simulated {
-		def(&c.Mesh.Simulated[i].ID, fmt.Sprintf("sim-%d", i))
+		conf.Default(&c.Mesh.Simulated[i].ID, fmt.Sprintf("sim-%d", i))
 		c.Mesh.Simulated[i].Config.SetDefaults()
 	}
 	c.spread()
@@ -127,10 +127,10 @@ func (c *Config) SetDefaults() {
 }
 
 func (w *Worker) setDefaults(i int) {
-	def(&w.ID, fmt.Sprintf("worker-%d", i))
-	def(&w.Server.Address, "mem://"+w.ID)
+	conf.Default(&w.ID, fmt.Sprintf("worker-%d", i))
+	conf.Default(&w.Server.Address, "mem://"+w.ID)
 	w.Server.SetDefaults()
-	def(&w.Advertise, w.Server.Address)
+	conf.Default(&w.Advertise, w.Server.Address)
 	if w.URL != "" {
 		w.Config.SetDefaults()
 	}
@@ -148,13 +148,6 @@ func (c *Config) servers() []namedServer {
 		{"template", &c.Template.Server},
 		{"tokenizer", &c.Tokenizer.Server},
 		{"scheduler", &c.Scheduler.Server},
-	}
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 
