@@ -220,6 +220,11 @@ func TestUpGreetsAndStopsWithASignal(t *testing.T) {
 	case got := <-ended:
 		require.Fail(t, "the mesh ended", got.errors)
 	}
+	lines := out.buf.String()
+	printed := parseCurl(t, strings.TrimSpace(lines[strings.Index(lines, "curl "):strings.Index(lines, "}'")+2]))
+	printed.answers(t, printed.url)
+	shown := parseCurl(t, block(t, documents(t)["README.md"], "sh", "curl "))
+	shown.answers(t, printed.url) // the README's address is the default port, this mesh has another
 	signals <- syscall.SIGINT
 	got := kittest.Recv(t, ended)
 	require.Equal(t, exitOK, got.code, got.errors)
