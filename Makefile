@@ -78,8 +78,8 @@ bench: native ## Benchmarks: CPU time, minimum of interleaved runs, against the 
 	@tools/bench.sh
 
 .PHONY: bench-gateway
-bench-gateway: ## The gateway beside Go's ReverseProxy in the same run
-	@tools/bench.sh gateway
+bench-gateway: build ## Gateway, whole mesh and mesh of processes beside Go's ReverseProxy in the same run
+	@KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -run '^$$' -bench Gateway -benchtime 1x ./gateway/bench | grep -vE '^(ok|PASS|goos|goarch|pkg)'
 
 .PHONY: sim
 sim: build ## Policies on the shared traces; fails when a goal that was met is lost

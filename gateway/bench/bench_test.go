@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"context"
 	"fmt"
-	"net"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,15 +19,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// row is one scenario's figures of one arm: the minimum over rounds.
-type row struct {
-	cpu  time.Duration // per unit of work
-	rate float64
-	p50  time.Duration
-	gap  time.Duration
-	lost int // over all rounds
-}
-
 // scenario is one load and what its work is counted in.
 type scenario struct {
 	name string
@@ -35,169 +28,145 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	paced := &plan{events: 200, gap: 12 * time.Millisecond, bytes: 180}
+	step := 12 * time.Millisecond
+	paced := &plan{events: 100, gap: step, bytes: 180}
 	burst := &plan{events: 2000, bytes: 180}
+	small, ask := shape{bytes: 1024}, shape{bytes: 1024, stream: true}
 	return []scenario{
-		{"1 KB chat, 16 clients", "request", load{lanes: 16, count: 16000, body: chatBody(1024, false)}, 16000},
-		{"32 KB chat, 4 clients", "request", load{lanes: 4, count: 6000, body: chatBody(32<<10, false)}, 6000},
-		{"1 KB chat, 1 client", "request", load{lanes: 1, count: 3000, body: chatBody(1024, false)}, 3000},
-		{"paced, 100 streams", "token", load{lanes: 100, count: 100, body: chatBody(1024, true), plan: paced}, 100 * 200},
-		{"burst, 16 streams", "token", load{lanes: 16, count: 64, body: chatBody(1024, true), plan: burst}, 64 * 2000},
+		{"1 KB chat, 16 clients", "request", load{lanes: 16, count: 3200, shape: small}, 3200},
+		{"32 KB cold, 4 clients", "request", load{lanes: 4, count: 1200, shape: shape{bytes: 32 << 10}}, 1200},
+		{"32 KB known, 4 clients", "request", load{lanes: 4, count: 1200, shape: shape{bytes: 32 << 10, known: true}}, 1200},
+		{"1 KB chat, 1 client", "request", load{lanes: 1, count: 800, shape: small}, 800},
+		{"paced in step, 100 streams", "token", load{lanes: 100, count: 100, shape: ask, plan: paced}, 100 * 100},
+		{"paced apart, 100 streams", "token", load{lanes: 100, count: 100, shape: ask, plan: paced, spread: true}, 100 * 100},
+		{"burst, 16 streams", "token", load{lanes: 16, count: 16, shape: ask, plan: burst}, 16 * 2000},
 	}
 }
 
 // BenchmarkGateway prints the table and writes it to bench/gateway.txt of the repository. One iteration is the whole
 // comparison.
 func BenchmarkGateway(b *testing.B) {
-	rounds := 5
+	rounds := 6
 	if os.Getenv("KVMESH_BENCH_ROUNDS") != "" {
 		_, err := fmt.Sscan(os.Getenv("KVMESH_BENCH_ROUNDS"), &rounds)
 		require.NoError(b, err)
 	}
-	for b.Loop() {
-		table := compare(b, rounds)
-		b.Log("\n" + table)
-		fmt.Print(table)
-		require.NoError(b, os.WriteFile(filepath.Join("..", "..", "bench", "gateway.txt"), []byte(table), 0o644))
-	}
-}
-
-// compare runs all scenarios for both arms, round by round.
-func compare(tb testing.TB, rounds int) string {
-	worker, err := start("worker", "")
-	require.NoError(tb, err)
-	defer worker.stop()
-	arms := []string{"proxy", "gateway"}
-	procs := map[string]*process{}
-	for _, a := range arms {
-		procs[a], err = start(a, worker.addr)
-		require.NoError(tb, err)
-		defer procs[a].stop()
-	}
-	if binary := os.Getenv(meshVariable); binary != "" {
-		arms = append(arms, "mesh")
-		procs["mesh"], err = startMesh(binary, worker.addr, tb.TempDir())
-		require.NoError(tb, err)
-		defer procs["mesh"].stop()
-	}
-	best := map[string]row{}
 	only := os.Getenv("KVMESH_BENCH_ONLY")
-	for round := range rounds {
-		for _, s := range scenarios() {
-			if only != "" && !strings.Contains(s.name, only) {
-				continue
-			}
-			for i := range arms {
-				arm := arms[(i+round)%len(arms)]
-				measure(tb, procs[arm], s, arm, best)
-			}
+	for b.Loop() {
+		table := compare(b, rounds, only).String()
+		fmt.Print(table)
+		if only == "" {
+			require.NoError(b, os.WriteFile(filepath.Join("..", "..", "bench", "gateway.txt"), []byte(table), 0o644))
 		}
 	}
-	memory := map[string]float64{}
-	for _, a := range arms {
-		if a != "mesh" { // its scheduler bounds what one worker gets at once
-			memory[a] = idle(tb, procs[a])
-		}
-	}
-	return render(best, memory, rounds, only)
 }
 
-// measure runs one scenario at one arm and keeps the best figures.
-func measure(tb testing.TB, p *process, s scenario, arm string, best map[string]row) {
+// arms starts what is compared, the yardstick first.
+func arms(tb testing.TB, worker string) []*arm {
 	tb.Helper()
-	l := s.load
-	l.addr = p.addr
-	before, _, err := p.usage("cpu")
-	require.NoError(tb, err)
-	out, err := l.run()
-	require.NoError(tb, err)
-	after, _, err := p.usage("cpu")
-	require.NoError(tb, err)
-	r := row{
-		cpu: (after - before) / time.Duration(s.work), rate: float64(out.requests) / out.wall.Seconds(),
-		p50: out.percentile(out.latencies, 0.5), gap: out.percentile(out.gaps, 0.99), lost: out.lost,
+	var out []*arm
+	keep := func(a *arm, err error) {
+		require.NoError(tb, err)
+		tb.Cleanup(a.stop)
+		out = append(out, a)
 	}
-	key := arm + "|" + s.name
-	have, ok := best[key]
-	if !ok {
-		best[key] = r
-		return
+	for _, role := range []string{"proxy", "gateway"} {
+		p, addr, err := start(role, worker)
+		keep(&arm{name: role, addr: addr, procs: []*process{p}}, err)
 	}
-	have.cpu, have.rate = min(have.cpu, r.cpu), max(have.rate, r.rate)
-	have.lost += r.lost
-	have.p50, have.gap = min(have.p50, r.p50), min(have.gap, r.gap)
-	best[key] = have
+	if bin := os.Getenv(binariesVariable); bin != "" {
+		one, err := newSite(bin, tb.TempDir(), worker)
+		require.NoError(tb, err)
+		keep(one.whole())
+		many, err := newSite(bin, tb.TempDir(), worker)
+		require.NoError(tb, err)
+		keep(many.apart())
+	}
+	return out
 }
 
-// idle is the resident KB that an open stream without traffic takes.
-func idle(tb testing.TB, p *process) float64 {
+// compare runs all scenarios for all arms, round by round, in an order that moves on.
+func compare(tb testing.TB, rounds int, only string) *table {
 	tb.Helper()
-	const streams = 1000
-	_, before, err := p.usage("gc")
+	p, worker, err := start("worker", "")
 	require.NoError(tb, err)
-	quiet := plan{events: 2, gap: time.Hour, bytes: 180}
-	body := chatBody(1024, true)
-	conns := make([]net.Conn, 0, streams)
-	for range streams {
-		c, err := net.Dial("tcp", p.addr)
-		require.NoError(tb, err)
-		require.NoError(tb, c.SetDeadline(time.Now().Add(time.Minute)))
-		conns = append(conns, c)
-		_, err = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
-			"%s: %s\r\nContent-Length: %d\r\n\r\n%s", planHeader, quiet, len(body), body)
-		require.NoError(tb, err)
-	}
-	for _, c := range conns {
-		_, err := c.Read(make([]byte, 4096))
-		require.NoError(tb, err)
-	}
-	_, after, err := p.usage("gc")
-	require.NoError(tb, err)
-	for _, c := range conns {
-		_ = c.Close()
-	}
-	return float64(after-before) / streams
-}
-
-// render prints the table: the yardstick, then each other arm with its ratio.
-func render(best map[string]row, memory map[string]float64, rounds int, only string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "CPU of the whole process, minimum of %d interleaved rounds; in brackets the ratio to httputil.ReverseProxy.\n"+
-		"gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process, real\n"+
-		"services, prompts rendered, tokenised and hashed. Worker and client are processes of their own on one machine.\n\n", rounds)
-	others := []string{"gateway"}
-	if os.Getenv(meshVariable) != "" {
-		others = append(others, "mesh")
-	}
-	line := func(name, unit string, value func(arm string) float64) {
-		p := value("proxy")
-		fmt.Fprintf(&b, "%-24s ReverseProxy %8.1f", name, p)
-		for _, arm := range others {
-			fmt.Fprintf(&b, "   %s %8.1f (%.2f)", arm, value(arm), value(arm)/p)
+	defer p.stop()
+	all := arms(tb, worker)
+	if wanted := os.Getenv("KVMESH_BENCH_ARMS"); wanted != "" {
+		kept := all[:0]
+		for _, a := range all {
+			if strings.Contains(wanted, a.name) {
+				kept = append(kept, a)
+			}
 		}
-		fmt.Fprintf(&b, "   %s\n", unit)
+		all = kept
 	}
+	t := newTable(rounds)
+	var made lanes
 	for _, s := range scenarios() {
-		if only != "" && !strings.Contains(s.name, only) {
+		if strings.Contains(s.name, only) {
+			t.scenarios = append(t.scenarios, s)
+		}
+	}
+	stop := profileMesh(tb, all)
+	for round := range rounds {
+		for _, s := range t.scenarios {
+			direct, err := s.load.run(worker, &made)
+			require.NoError(tb, err)
+			t.add("direct", s, row{p50: percentile(direct.latencies, 0.5), gap: percentile(direct.gaps, 0.99)})
+			for i := range all {
+				measure(tb, t, all[(i+round)%len(all)], s, &made)
+			}
+		}
+	}
+	stop()
+	for _, a := range all {
+		t.arms = append(t.arms, a.name)
+		if a.procs[0].in != nil {
+			t.memory[a.name] = idle(tb, a)
+		}
+	}
+	return t
+}
+
+// measure runs one scenario at one arm.
+func measure(tb testing.TB, t *table, a *arm, s scenario, made *lanes) {
+	tb.Helper()
+	before, err := a.cpu()
+	require.NoError(tb, err)
+	out, err := s.load.run(a.addr, made)
+	require.NoError(tb, err, "%s at %s", s.name, a.name)
+	after, err := a.cpu()
+	require.NoError(tb, err)
+	t.add(a.name, s, row{
+		cpu: (after - before) / time.Duration(s.work), rate: float64(out.requests) / out.wall.Seconds(),
+		p50: percentile(out.latencies, 0.5), gap: percentile(out.gaps, 0.99), lost: out.lost,
+	})
+}
+
+// profileMesh takes a CPU profile of the all-in-one process while the rounds run, where one is asked for.
+func profileMesh(tb testing.TB, all []*arm) (stop func()) {
+	tb.Helper()
+	dir := os.Getenv(profileVariable)
+	for _, a := range all {
+		if dir == "" || a.admin == "" {
 			continue
 		}
-		of := func(arm string) row { return best[arm+"|"+s.name] }
-		line(s.name, "us per "+s.unit, func(arm string) float64 { return us(of(arm).cpu) })
-		if s.load.plan == nil {
-			line("", "us latency, p50", func(arm string) float64 { return us(of(arm).p50) })
-			line("", "requests/s", func(arm string) float64 { return of(arm).rate })
-		} else if s.load.plan.gap > 0 {
-			line("", "us gap beyond the worker's, p99", func(arm string) float64 { return us(of(arm).gap) })
-		}
-		for _, arm := range append([]string{"proxy"}, others...) {
-			if n := of(arm).lost; n > 0 {
-				fmt.Fprintf(&b, "%-24s %s lost %d streams\n", "", arm, n)
+		ctx, cancel := context.WithCancel(tb.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			url := "http://" + a.admin + "/debug/pprof/profile?seconds=" + os.Getenv("KVMESH_BENCH_PROFILE_SECONDS")
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return
 			}
-		}
+			defer resp.Body.Close()
+			b, _ := io.ReadAll(resp.Body)
+			_ = os.WriteFile(filepath.Join(dir, "mesh.prof"), b, 0o644)
+		}()
+		return func() { <-done; cancel() }
 	}
-	others = others[:1]
-	line("open idle stream", "KB resident", func(arm string) float64 { return memory[arm] })
-	return b.String()
+	return func() {}
 }
-
-func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

@@ -9,18 +9,18 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// load is one kind of work against one address.
+// load is one kind of work.
 type load struct {
-	addr  string
-	lanes int // connections that send at once
-	count int // requests over all lanes
-	body  []byte
-	plan  *plan // of streams, nil for plain answers
+	lanes  int // connections that send at once
+	count  int // requests over all lanes
+	shape  shape
+	plan   *plan // of streams, nil for plain answers
+	spread bool  // lanes begin one after another over a gap, not in step
 }
 
 // outcome is what a load saw.
@@ -32,7 +32,7 @@ type outcome struct {
 	gaps      []time.Duration // between reads of paced streams, beyond the plan's gap
 }
 
-func (o *outcome) percentile(ds []time.Duration, p float64) time.Duration {
+func percentile(ds []time.Duration, p float64) time.Duration {
 	if len(ds) == 0 {
 		return 0
 	}
@@ -40,35 +40,26 @@ func (o *outcome) percentile(ds []time.Duration, p float64) time.Duration {
 	return ds[min(len(ds)-1, int(p*float64(len(ds))))]
 }
 
-// chatBody is a chat request of about n bytes.
-func chatBody(n int, stream bool) []byte {
-	flag := ""
-	if stream {
-		flag = `"stream":true,`
-	}
-	head := `{"model":"bench",` + flag + `"temperature":0.7,"messages":[{"role":"system","content":"You are brief."},` +
-		`{"role":"user","content":"`
-	tail := `"}]}`
-	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", n/44+1)
-	return []byte(head + text[:max(1, n-len(head)-len(tail))] + tail)
-}
-
-// run plays the load.
-func (l *load) run() (outcome, error) {
+// run plays the load against an address.
+func (l *load) run(addr string, made *lanes) (outcome, error) {
 	var mu sync.Mutex
 	var out outcome
 	var firstErr error
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range l.lanes {
+	for i := range l.lanes {
 		n := l.count / l.lanes
+		bodies := made.newBodies(l.shape, i)
 		wg.Go(func() {
-			lat, gaps, err := l.lane(n)
+			if l.spread {
+				time.Sleep(time.Duration(i) * l.plan.gap / time.Duration(l.lanes))
+			}
+			lat, gaps, err := l.lane(addr, n, bodies)
 			for lost := 0; err != nil && l.plan != nil && lost < 20; lost++ {
 				mu.Lock()
 				out.lost++
 				mu.Unlock()
-				lat, gaps, err = l.lane(n)
+				lat, gaps, err = l.lane(addr, n, bodies)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -85,21 +76,28 @@ func (l *load) run() (outcome, error) {
 	return out, firstErr
 }
 
+// appendRequest is a whole request of the load.
+func (l *load) appendRequest(b, body []byte) []byte {
+	b = append(b, "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
+		"Accept: */*\r\nUser-Agent: bench\r\n"...)
+	if l.plan != nil {
+		b = append(b, planHeader+": "+l.plan.String()+"\r\n"...)
+	}
+	b = strconv.AppendInt(append(b, "Content-Length: "...), int64(len(body)), 10)
+	return append(append(b, "\r\n\r\n"...), body...)
+}
+
 // lane sends n requests, one after another, over one connection.
-func (l *load) lane(n int) (latencies, gaps []time.Duration, err error) {
-	c, err := net.Dial("tcp", l.addr)
+func (l *load) lane(addr string, n int, bodies *bodies) (latencies, gaps []time.Duration, err error) {
+	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer c.Close()
 	br := bufio.NewReaderSize(c, 16<<10)
-	extra := ""
-	if l.plan != nil {
-		extra = planHeader + ": " + l.plan.String() + "\r\n"
-	}
-	request := fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"+
-		"Accept: */*\r\nUser-Agent: bench\r\n%sContent-Length: %d\r\n\r\n%s", extra, len(l.body), l.body)
+	var request []byte
 	for range n {
+		request = l.appendRequest(request[:0], bodies.next())
 		begun := time.Now()
 		if _, err := c.Write(request); err != nil {
 			return nil, nil, err

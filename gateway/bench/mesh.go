@@ -1,110 +1,142 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// meshVariable is the all-in-one binary; with it the whole mesh is a third arm: rendering, tokenising, hashing, routing and
-// events in the same process as the gateway.
-const meshVariable = "KVMESH_BENCH_MESH"
+// binariesVariable is a folder with the project's binaries. With it two more arms run: the whole mesh as one process, and
+// as one process per service over TCP with a NATS server. In both, prompts are rendered, tokenised, hashed and routed,
+// and the worker's adapter and the event plane run.
+const binariesVariable = "KVMESH_BIN"
 
-// clockTick is the unit of /proc/PID/stat on Linux.
-const clockTick = 10 * time.Millisecond
+// site is where a mesh lives: free addresses, the worker it serves, and a folder for its files.
+type site struct {
+	bin, dir, model, upstream string
+	ports                     map[string]string
+}
 
-// startMesh runs the binary in front of the mock worker and waits until it is ready.
-func startMesh(binary, upstream, dir string) (*process, error) {
+func newSite(bin, dir, upstream string) (*site, error) {
 	model, err := filepath.Abs(filepath.Join("..", "..", "deploy", "demo-model"))
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddress()
-	if err != nil {
-		return nil, err
+	s := &site{bin: bin, dir: dir, model: model, upstream: upstream, ports: map[string]string{}}
+	names := []string{"rest", "admin", "nats"}
+	for _, service := range []string{"gateway", "template", "tokenizer", "scheduler", "adapter"} {
+		names = append(names, service, service+".admin")
 	}
-	config := fmt.Sprintf("bus: {url: embedded}\ngateway: {address: %q, server: {address: \"mem://gateway\"}}\n"+
-		"mesh:\n  admin: {address: \"tcp://127.0.0.1:0\"}\n  models: [{name: bench, path: %q}]\n  workers: [{id: w0, url: \"http://%s\"}]\n",
-		addr, model, upstream)
-	path := filepath.Join(dir, "mesh.yaml")
+	var held []net.Listener // all at once, so that no two are the same
+	defer func() {
+		for _, ln := range held {
+			_ = ln.Close()
+		}
+	}()
+	for _, name := range names {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, ln)
+		s.ports[name] = ln.Addr().String()
+	}
+	return s, nil
+}
+
+// write stores a configuration and opens the log of the processes that read it.
+func (s *site) write(config string) (path string, log *os.File, err error) {
+	path = filepath.Join(s.dir, "mesh.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	cmd := exec.Command(binary, "up", "--config", path)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	in, err := cmd.StdinPipe()
+	log, err = os.Create(filepath.Join(s.dir, "mesh.log"))
+	return path, log, err
+}
+
+// whole starts the all-in-one process.
+func (s *site) whole() (*arm, error) {
+	path, log, err := s.write(fmt.Sprintf(`bus: {url: embedded}
+gateway: {address: %q, server: {address: "mem://gateway"}}
+scheduler: {worker: {max_inflight: 100000}}
+mesh:
+  admin: {address: "tcp://%s"}
+  models: [{name: bench, path: %q}]
+  workers: [{id: w0, url: "http://%s"}]
+`, s.ports["rest"], s.ports["admin"], s.model, s.upstream))
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	a := &arm{name: "mesh", addr: s.ports["rest"], admin: s.ports["admin"]}
+	return a, s.bring(a, log, []command{{ready: s.ports["admin"] + "/readyz", args: []string{"kvmesh", "up", "--config", path}}})
+}
+
+// apart starts one process per service.
+func (s *site) apart() (*arm, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "bus: {url: \"nats://%s\"}\n", s.ports["nats"])
+	for _, service := range []string{"gateway", "template", "tokenizer", "scheduler", "adapter"} {
+		fmt.Fprintf(&b, "%s:\n  server: {address: \"tcp://%s\"}\n  admin: {address: \"tcp://%s\"}\n",
+			service, s.ports[service], s.ports[service+".admin"])
+		switch service {
+		case "gateway":
+			fmt.Fprintf(&b, "  address: %q\n  services: {template: \"tcp://%s\", tokenizer: \"tcp://%s\", scheduler: \"tcp://%s\"}\n",
+				s.ports["rest"], s.ports["template"], s.ports["tokenizer"], s.ports["scheduler"])
+		case "scheduler":
+			b.WriteString("  worker: {max_inflight: 100000}\n")
+		case "adapter":
+			fmt.Fprintf(&b, "  id: w0\n  url: \"http://%s\"\n  advertise: \"tcp://%s\"\n", s.upstream, s.ports["adapter"])
+		default:
+			fmt.Fprintf(&b, "  models: [{name: bench, path: %q}]\n", s.model)
+		}
+	}
+	path, log, err := s.write(b.String())
+	if err != nil {
 		return nil, err
 	}
-	p := &process{addr: addr, cmd: cmd, in: in, outside: true}
+	host, port, _ := net.SplitHostPort(s.ports["nats"])
+	commands := []command{{args: []string{"nats-server", "-a", host, "-p", port, "-js", "-sd", s.dir}}}
+	for _, c := range [][2]string{
+		{"template-svc", "template"}, {"tokenizer-svc", "tokenizer"}, {"scheduler-svc", "scheduler"},
+		{"worker-adapter", "adapter"}, {"gateway", "gateway"},
+	} {
+		commands = append(commands, command{ready: s.ports[c[1]+".admin"] + "/readyz", args: []string{c[0], "--config", path}})
+	}
+	a := &arm{name: "processes", addr: s.ports["rest"]}
+	return a, s.bring(a, log, commands)
+}
+
+// command is one process of a mesh and where it says that it is ready.
+type command struct {
+	args  []string
+	ready string
+}
+
+// bring starts the commands and waits until each is ready.
+func (s *site) bring(a *arm, log *os.File, commands []command) error {
+	defer log.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := p.waitReady(ctx); err != nil {
-		p.stop()
-		return nil, fmt.Errorf("%w: %s", err, out.String())
-	}
-	return p, nil
-}
-
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
-}
-
-// waitReady polls the ready path.
-func (p *process) waitReady(ctx context.Context) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		resp, err := http.Get("http://" + p.addr + "/ready")
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return errors.New("the mesh did not get ready")
-		case <-tick.C:
-		}
-	}
-}
-
-// usageFromProc reads CPU time and resident KB of a process that cannot be asked.
-func (p *process) usageFromProc() (time.Duration, int, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	if len(fields) < 22 {
-		return 0, 0, errors.New("odd /proc/PID/stat")
-	}
-	var ticks, pages int64
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
+	for _, c := range commands {
+		p, err := launch(log, filepath.Join(s.bin, c.args[0]), c.args[1:]...)
 		if err != nil {
-			return 0, 0, err
+			return fmt.Errorf("start %s: %w", c.args[0], err)
 		}
-		ticks += n
+		a.procs = append(a.procs, p)
 	}
-	pages, err = strconv.ParseInt(fields[21], 10, 64)
-	return time.Duration(ticks) * clockTick, int(pages) * os.Getpagesize() / 1024, err
+	for _, c := range commands {
+		if c.ready == "" {
+			continue
+		}
+		if err := waitReady(ctx, "http://"+c.ready); err != nil {
+			a.stop()
+			said, _ := os.ReadFile(log.Name())
+			return fmt.Errorf("%w: %s", err, said)
+		}
+	}
+	return nil
 }

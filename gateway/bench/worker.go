@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// planHeader tells the mock worker how to stream: "events,gap_us,bytes". Both arms forward it.
+// planHeader tells the mock worker how to stream: "events,gap_us,bytes". Every arm forwards it.
 const planHeader = "x-bench-plan"
 
 // plan is a stream's shape.
