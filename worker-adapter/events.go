@@ -353,9 +353,12 @@ func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string)
 	case st.Feed.Incomplete:
 		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: the stream's start could not be "+
 			"replayed, so blocks from before are not known: give vLLM a replay_endpoint and more buffer_steps", rank)
+	case st.Mirror.Groups > 1 && !st.Mirror.Ruled:
+		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: hybrid model, and the kind of a cache "+
+			"group is not known: no hit is claimed; start vLLM 0.23 or later, or report the kind", rank)
 	case st.Mirror.Groups > 1:
-		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: %d cache groups: only the ends of "+
-			"cached prompts can be hit", rank, st.Mirror.Groups)
+		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: hybrid model with %d cache groups: only "+
+			"the ends of cached prompts can be hit, a shorter prefix hits nothing", rank, st.Mirror.Groups)
 	}
 	return workerv1.EventState_EVENT_STATE_LIVE, ""
 }

@@ -133,8 +133,12 @@ func (e *examination) replay(subject, endpoint string) {
 	default:
 		e.ok(subject, "replay of %d batches at %s", batches, endpoint)
 	}
-	if st.Groups > 1 {
+	switch {
+	case st.Groups > 1 && !st.Ruled:
+		e.add(Warn, subject, "hybrid model, and the kind of a cache group is not known: no hit is claimed",
+			"start vLLM 0.23 or later; if it is, report the model")
+	case st.Groups > 1:
 		e.add(Warn, subject, fmt.Sprintf("hybrid model with %d cache groups: only the ends of cached prompts can be hit",
-			st.Groups), "nothing: the mesh knows, and routes more by load")
+			st.Groups), "nothing: the mesh predicts by that rule; prompts that grow at their end profit most")
 	}
 }

@@ -92,6 +92,26 @@ func (s *Set) Extend(rest []uint64, now time.Time) int {
 	return best
 }
 
+// ExtendWhole is Extend where only the end of a request counts, as for a hybrid model's worker: it returns the length of
+// the longest expectation that rest has whole, cut to step units. Entries begin where a confirmed hit ends, so the cut is
+// right for a hit of whole steps.
+func (s *Set) ExtendWhole(rest []uint64, step int, now time.Time) int {
+	if s.size.Load() == 0 || len(rest) == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	best := 0
+	for i := range s.entries {
+		e := &s.entries[i]
+		n := len(e.units) / step * step
+		if e.next == rest[0] && n > best && n <= len(rest) && !now.After(e.expires) && e.units[n-1] == rest[n-1] {
+			best = n
+		}
+	}
+	return best
+}
+
 // Confirm takes away what the target holds by now. holds is asked for the first units of entries only.
 func (s *Set) Confirm(holds func(unit uint64) bool) {
 	if s.size.Load() == 0 {

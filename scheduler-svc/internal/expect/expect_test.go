@@ -52,6 +52,42 @@ func TestExtendFollowsTheLongestCommonPrefix(t *testing.T) {
 	}
 }
 
+// TestExtendWholeWantsTheEnd: where only the end of a request can be hit, a part of it is worth nothing.
+func TestExtendWholeWantsTheEnd(t *testing.T) {
+	t.Parallel()
+	base := chain(1, 20)
+	fork := append(slices.Clone(base[:12]), chain(2, 8)...)
+	rows := []struct {
+		name     string
+		expected [][]uint64
+		rest     []uint64
+		step     int
+		want     int
+	}{
+		{"nothing expected", nil, base, 1, 0},
+		{"nothing asked", [][]uint64{base}, nil, 1, 0},
+		{"all of it", [][]uint64{base}, base, 1, 20},
+		{"shorter than the expectation", [][]uint64{base}, base[:19], 1, 0},
+		{"longer than the expectation", [][]uint64{base[:5]}, base, 1, 5},
+		{"a fork", [][]uint64{fork}, base, 1, 0},
+		{"the longer of two that fit", [][]uint64{base[:5], base[:8], fork}, base, 1, 8},
+		{"whole blocks only", [][]uint64{base[:7]}, base, 4, 4},
+		{"less than a block", [][]uint64{base[:3]}, base, 4, 0},
+		{"another beginning", [][]uint64{base[1:]}, base, 1, 0},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			var s Set
+			for i, units := range row.expected {
+				s.Insert(Expectation{Owner: uint64(i + 1), Units: units, Expires: at(9)})
+			}
+			require.Equal(t, row.want, s.ExtendWhole(row.rest, row.step, at(0)))
+			require.Zero(t, s.ExtendWhole(row.rest, row.step, at(10)), "expired")
+		})
+	}
+}
+
 // TestOneRequestsEndLeavesTheOthers: references are per request, not per unit.
 func TestOneRequestsEndLeavesTheOthers(t *testing.T) {
 	t.Parallel()

@@ -371,3 +371,27 @@ func FuzzMachine(f *testing.F) {
 		}
 	})
 }
+
+// TestHybridStreamsReachBoundaries: the mark comes and goes with the stream's contents, by delta and by snapshot.
+func TestHybridStreamsReachBoundaries(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, nil)
+	s.live()
+	require.False(t, s.stream.Hybrid())
+	path := []uint64{1, 2, 5, 6, 7, 8}
+	s.delta(3, 11, append([]uint64{kvblock.HybridMark, kvblock.Boundary(6), kvblock.Boundary(8)}, path[2:]...)...)
+	require.True(t, s.stream.Hybrid())
+	for n, want := range []int{0, 0, 0, 0, 4, 4, 6} {
+		require.Equal(t, want, s.stream.Reach(path[:n], 1), n)
+		require.Equal(t, want, s.stream.Reach(path[:n], 2), n)
+	}
+	require.Zero(t, s.stream.Reach(path, 5), "no block ends there")
+	s.delta(4, 1)
+	s.answer(s.ask(), 4, 1, 1, 2)
+	require.False(t, s.stream.Hybrid(), "the worker began anew")
+	s.delta(4, 3)
+	s.sleep(time.Second)
+	s.answer(s.ask(), 4, 3, 1, 2, kvblock.HybridMark, kvblock.Boundary(2))
+	require.True(t, s.stream.Hybrid())
+	require.Equal(t, 2, s.stream.Reach(path[:2], 1))
+}

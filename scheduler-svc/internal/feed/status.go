@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
+
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/index"
 )
 
@@ -25,6 +27,7 @@ type Stream struct {
 	epoch   atomic.Uint64
 	seq     atomic.Uint64
 	heardNS atomic.Int64 // unix nanoseconds of the last message, 0 before the first
+	hybrid  atomic.Bool
 }
 
 // Key names the stream.
@@ -38,6 +41,20 @@ func (s *Stream) Units() int { return s.holder.Units() }
 
 // Holds reports whether the index has the unit for this stream.
 func (s *Stream) Holds(unit uint64) bool { return s.holder.Holds(unit) }
+
+// Hybrid reports that the units held are only the path to boundaries at which hits end, as those of a hybrid model are.
+func (s *Stream) Hybrid() bool { return s.hybrid.Load() }
+
+// Reach cuts a hybrid stream's prefix of units to the deepest boundary in it, looking at every step units from the
+// start: a worker's blocks end there. A hit cannot be longer, and not shorter either.
+func (s *Stream) Reach(units []uint64, step int) int {
+	for n := len(units) / step * step; n > 0; n -= step {
+		if s.holder.Holds(kvblock.Boundary(units[n-1])) {
+			return n
+		}
+	}
+	return 0
+}
 
 // Bounded reports that the index's bounds took units from the stream.
 func (s *Stream) Bounded() bool { return s.holder.Lost() > 0 }

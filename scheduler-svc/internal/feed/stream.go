@@ -5,6 +5,7 @@ import (
 
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/index"
 )
@@ -126,6 +127,7 @@ func (s *stream) apply(d *eventv1.KvDelta) {
 }
 
 func (s *stream) changed() {
+	s.hybrid.Store(s.holder.Holds(kvblock.HybridMark))
 	if s.machine.hooks.Changed != nil {
 		s.machine.hooks.Changed(s.key)
 	}

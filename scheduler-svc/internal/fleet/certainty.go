@@ -34,7 +34,9 @@ func (t *Target) Certainty(now time.Time) (policy.Certainty, string) {
 	case workerv1.EventState_EVENT_STATE_SILENT:
 		return policy.Fallback, "events silent"
 	case workerv1.EventState_EVENT_STATE_HYBRID:
-		return policy.Degraded, "hybrid cache"
+		if !t.Stream.Hybrid() { // a cache group's rule is not known: nothing is claimed
+			return policy.Degraded, "hybrid cache"
+		}
 	case workerv1.EventState_EVENT_STATE_CATCHING_UP:
 		return policy.Degraded, "worker gap"
 	}

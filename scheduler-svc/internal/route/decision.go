@@ -97,12 +97,29 @@ func (e *Engine) hit(d *decision, i int, t *fleet.Target) {
 	if t.Stream != nil && t.HasEvents() {
 		h = d.walk.Hit(t.Stream.Number())
 	}
-	a.confirmed = h.Units
-	units := h.Units + t.Expect.Extend(d.units[h.Units:], d.now)
 	limit := kvblock.HitLimit(d.asked.PromptTokens, block)
+	var units int
+	if t.Stream != nil && t.Stream.Hybrid() {
+		h, units = d.hybridHit(t, h, hybridBounds{units: limit / unit, step: block / unit})
+	} else {
+		units = h.Units + t.Expect.Extend(d.units[h.Units:], d.now)
+	}
+	a.confirmed = h.Units
 	v.HitTokens = min(units*unit/block*block, limit)
 	v.SlowerHit = min(h.Slow*unit, v.HitTokens)
 	a.expected = max(0, v.HitTokens-min(h.Units*unit/block*block, limit))
+}
+
+// hybridBounds are the longest hit that the last-token rule allows and the size of a block, in units.
+type hybridBounds struct{ units, step int }
+
+// hybridHit cuts a hybrid worker's hit to its deepest boundary within the bounds, since what is held beyond it cannot be
+// hit, and returns where the hit will end once requests in flight are done.
+func (d *decision) hybridHit(t *fleet.Target, h index.Hit, b hybridBounds) (now index.Hit, then int) {
+	limit := min(len(d.units), b.units)
+	end := t.Stream.Reach(d.units[:min(h.Units, limit)], b.step)
+	then = end + t.Expect.ExtendWhole(d.units[end:limit], b.step, d.now)
+	return index.Hit{Units: end, Slow: min(h.Slow, end)}, then
 }
 
 func unitTokens(req *schedulerv1.RouteRequest) int {

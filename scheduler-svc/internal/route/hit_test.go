@@ -9,6 +9,7 @@ import (
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 )
 
 // TestHitsCountWholeBlocksAndNeverTheLastToken: design §4.
@@ -131,4 +132,68 @@ func TestFallbackPromptsAreRememberedByTheirOwnRoutes(t *testing.T) {
 	}
 	receipts := r.engine.p.Receipts.Get("r")
 	require.Equal(t, "template", receipts[0].GetCertaintyReason())
+}
+
+// TestHybridHitsEndAtBoundaries: a worker with several cache groups serves a hit only where all of them can end one.
+func TestHybridHitsEndAtBoundaries(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name   string
+		block  uint32
+		path   int   // units held
+		ends   []int // units after which a hit can end
+		units  int   // of the prompt
+		tokens uint32
+		want   uint32
+	}{
+		{"no boundary", 16, 10, nil, 10, 163, 0},
+		{"the whole cached prompt", 16, 10, []int{10}, 10, 163, 160},
+		{"a shorter prefix of it", 16, 10, []int{10}, 6, 99, 0},
+		{"a longer prompt", 16, 10, []int{10}, 10, 500, 160},
+		{"the last token is computed, so the boundary is out of reach", 16, 10, []int{10}, 10, 160, 0},
+		{"the deepest of several", 16, 10, []int{3, 7}, 10, 163, 112},
+		{"a boundary behind a hole in the path", 16, 6, []int{4, 8}, 10, 163, 64},
+		{"blocks of two units", 32, 10, []int{10}, 10, 163, 160},
+		{"no boundary within a block", 32, 10, []int{5}, 10, 163, 0},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, setup{})
+			r.worker("w", func(c *workerv1.WorkerCard) {
+				c.BlockTokens, c.EventState = row.block, workerv1.EventState_EVENT_STATE_HYBRID
+			})
+			units := prompt("p", 10)
+			held := append([]uint64{kvblock.HybridMark}, units[:row.path]...)
+			for _, n := range row.ends {
+				held = append(held, kvblock.Boundary(units[n-1]))
+			}
+			r.store("w", held)
+			req := ask(units[:row.units])
+			req.PromptTokens = row.tokens
+			resp := r.route(req)
+			require.Equal(t, row.want, resp.GetPredictedHitTokens())
+			require.Equal(t, schedulerv1.Certainty_CERTAINTY_EXACT, resp.GetCertainty())
+		})
+	}
+}
+
+// TestHybridExpectsWholePromptsOnly: while a prompt is in flight to a hybrid worker, an equal or longer one will find its
+// end there, one that leaves it earlier will find nothing.
+func TestHybridExpectsWholePromptsOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.worker("w", func(c *workerv1.WorkerCard) { c.EventState = workerv1.EventState_EVENT_STATE_HYBRID })
+	units := prompt("p", 12)
+	require.Equal(t, schedulerv1.Certainty_CERTAINTY_DEGRADED, r.route(ask(prompt("x", 1))).GetCertainty(),
+		"nothing is known of its groups yet")
+	r.store("w", []uint64{kvblock.HybridMark})
+	first := r.route(ask(units[:8]))
+	require.Equal(t, uint32(8*16), r.hit(units))
+	require.Equal(t, uint32(8*16), r.hit(units[:8]))
+	require.Zero(t, r.hit(units[:7]))
+	r.store("w", append([]uint64{kvblock.Boundary(units[7])}, units[:8]...))
+	r.end(first, ok, 0)
+	require.Equal(t, uint32(8*16), r.hit(units), "confirmed")
+	require.Zero(t, r.hit(units[:7]))
 }

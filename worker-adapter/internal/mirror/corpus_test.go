@@ -113,6 +113,7 @@ func TestCaptureHybrid(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3, p.mirror.Stats().Groups)
+	require.True(t, p.mirror.Stats().Ruled)
 	require.Equal(t, 10, compared, "requests of the recording")
 	require.NotEmpty(t, pending)
 }
@@ -152,10 +153,5 @@ func (x exchange) compare(t *testing.T, m *mirror.Mirror) (predicted, actual int
 	}
 	units := kvblock.AppendUnits(nil, kvblock.Namespace{Model: model}.Root(), body.Prompt, "")
 	limit := kvblock.HitLimit(len(body.Prompt), 32) / kvblock.UnitTokens
-	for i := min(limit, len(units)); i > 0; i-- {
-		if held[units[i-1]] && i%2 == 0 {
-			return i * kvblock.UnitTokens, answer.Usage.Details.Cached
-		}
-	}
-	return 0, answer.Usage.Details.Cached
+	return hit(held, units[:min(limit, len(units))], 2) * kvblock.UnitTokens, answer.Usage.Details.Cached
 }

@@ -77,6 +77,8 @@ type Stats struct {
 	BlockTokens int
 	// Groups is the number of cache groups seen; more than one means a hybrid model.
 	Groups int
+	// Ruled is true for a hybrid model whose hits can be told; otherwise nothing of it is claimed.
+	Ruled bool
 }
 
 // Stats is the state of the counters now.
@@ -88,7 +90,7 @@ func (m *Mirror) Stats() Stats {
 		st.Units += s.units.held
 	}
 	st.OrphanBlocks = m.orphans.blocks
-	st.Groups = len(m.tiers[GPU].groups)
+	st.Groups, st.Ruled = len(m.tiers[GPU].groups), m.tiers[GPU].ruled
 	if st.Groups > 0 {
 		st.BlockTokens = m.tiers[GPU].groups[0].blockTokens
 	}

@@ -1,6 +1,9 @@
 package mirror
 
-import "github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
+import (
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
+)
 
 // groupMax bounds the cache groups of a tier; hybrid models of 2026 have up to about ten.
 const groupMax = 64
@@ -9,9 +12,31 @@ const groupMax = 64
 type group struct {
 	id          int
 	blockTokens int
-	// need is how many blocks in a row, ending at a boundary, the group must hold for a hit there: 1 where a block
-	// stands for itself (full attention) or carries the whole state (Mamba), a window's worth for sliding windows.
+	rule
+}
+
+// rule is when a group can serve a hit that ends at a boundary, as vLLM 0.32's coordinator of cache groups decides it.
+type rule struct {
+	// full groups need every block before the boundary; the consumer's walk over the path checks that.
+	full bool
+	// need is how many blocks in a row, ending at the boundary, a group that is not full must hold: a window's worth
+	// for sliding windows, 1 for Mamba, whose block carries the whole state. 0 is a kind whose rule is not known.
 	need int
+}
+
+// ruleOf is the rule of the group that an event names. A group without a kind (vLLM before 0.23) is not known.
+func ruleOf(ev *kvevents.Event) rule {
+	switch ev.SpecKind {
+	case "full_attention", "mla_attention", "sink_full_attention":
+		return rule{full: true, need: 1}
+	case "mamba":
+		return rule{need: 1}
+	case "sliding_window", "sliding_window_mla":
+		if ev.WindowTokens > 0 && ev.BlockTokens > 0 {
+			return rule{need: window(ev)}
+		}
+	}
+	return rule{}
 }
 
 // slot finds or makes the group of an event. ok is false beyond the bound.
@@ -24,17 +49,41 @@ func (s *store) slot(ev *kvevents.Event) (slot int, ok bool) {
 	if len(s.groups) == groupMax {
 		return 0, false
 	}
-	s.groups = append(s.groups, group{id: ev.Group, need: window(ev)})
+	s.groups = append(s.groups, group{id: ev.Group, rule: ruleOf(ev)})
 	if len(s.groups) == 2 {
 		s.becomeHybrid()
 	}
 	if s.hybrid() {
+		s.rule()
 		for hash := range s.index {
 			s.touch(hash)
 		}
 	}
 	return len(s.groups) - 1, true
 }
+
+// rule finds out whether hits of a hybrid model can be told, and marks the unit set when they can. Without a full group
+// there is no path to walk, with a group of an unknown kind no boundary is sure: then nothing is claimed.
+func (s *store) rule() {
+	full, known := false, true
+	for _, g := range s.groups {
+		full = full || g.full
+		known = known && g.need > 0
+	}
+	ruled := full && known
+	if ruled == s.ruled {
+		return
+	}
+	s.ruled = ruled
+	if ruled {
+		s.units.add(hybridMark[:])
+		return
+	}
+	s.units.remove(hybridMark[:])
+}
+
+// hybridMark is never written.
+var hybridMark = [...]uint64{kvblock.HybridMark}
 
 // knownSlot is the slot of a group id, or ok false.
 func (s *store) knownSlot(id int) (slot int, ok bool) {
@@ -105,11 +154,7 @@ func (s *store) refresh(b *block) {
 		s.touch(b.hash)
 		return
 	}
-	if b.refs > 0 {
-		s.count(b)
-		return
-	}
-	s.uncount(b)
+	s.claim(b, claim{held: b.refs > 0})
 }
 
 // settleGroups judges the blocks whose groups changed, and their descendants as far as a window reaches.
@@ -145,19 +190,22 @@ func (s *store) settleGroups() {
 	clear(s.dirty)
 }
 
-// judge counts a block exactly when every group can serve a hit that ends with it.
+// judge decides what a block of a hybrid model is: on the path when all full groups hold it, an end of hits when every
+// other group can serve one there too.
 func (s *store) judge(hash uint64) {
 	b := s.find(hash)
 	if b == nil {
 		return
 	}
+	c := claim{held: s.ruled, ends: s.ruled}
 	for slot := range s.groups {
 		if !s.serves(b, slot) {
-			s.uncount(b)
-			return
+			c.ends = false
+			c.held = c.held && !s.groups[slot].full
 		}
 	}
-	s.count(b)
+	c.ends = c.ends && c.held
+	s.claim(b, c)
 }
 
 // serves is true when a group holds its need of blocks in a row up to b, or all from the start of the sequence.

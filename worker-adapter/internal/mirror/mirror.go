@@ -4,9 +4,14 @@
 // the token ids of the events, starting from the parent's last unit, and counts copies per cache group, because a
 // worker announces every physical copy and every removal of one. A unit is held while a countable block has it.
 //
-// A block is countable when its content is known (its whole parent chain was seen and its extras can be placed) and
-// when every cache group of the worker can serve a hit that ends there. What a worker holds beyond that is left out:
-// the mirror claims too little rather than too much.
+// A block is countable when its content is known: its whole parent chain was seen and its extras can be placed. What a
+// worker holds beyond that is left out: the mirror claims too little rather than too much.
+//
+// Hybrid models have several cache groups, and a hit needs all of them: every block from the start in the groups of full
+// attention, a window's worth before its end in sliding groups, the last block in Mamba groups. So a shorter prefix of a
+// cached prompt can hit nothing, and a longest prefix says nothing. Of such a worker the mirror holds kvblock.HybridMark,
+// the units of blocks that all full groups have (the path), and for each block where every group can serve the end of a
+// hit kvblock.Boundary of its last unit. The hit is the deepest boundary on the path, as vLLM 0.32 finds it.
 package mirror
 
 import (

@@ -21,9 +21,15 @@ const model = "tiny"
 // held set is derived anew after each step. It knows the engine's own tier only.
 type naive struct {
 	blocks map[uint64]*naiveBlock
-	groups map[int]int // id -> blocks in a row needed
+	groups map[int]naiveGroup
 	// waiting holds stores whose parent was not known, whole.
 	waiting []kvevents.Event
+}
+
+// naiveGroup is a group's kind and, where it slides, the blocks in a row that it needs.
+type naiveGroup struct {
+	kind string
+	need int
 }
 
 type naiveBlock struct {
@@ -36,7 +42,7 @@ type naiveBlock struct {
 }
 
 func newNaive() *naive {
-	return &naive{blocks: map[uint64]*naiveBlock{}, groups: map[int]int{}}
+	return &naive{blocks: map[uint64]*naiveBlock{}, groups: map[int]naiveGroup{}}
 }
 
 func (n *naive) apply(b *kvevents.Batch) {
@@ -48,7 +54,7 @@ func (n *naive) apply(b *kvevents.Batch) {
 		case kvevents.Removed:
 			n.removed(ev)
 		case kvevents.Cleared:
-			n.blocks = map[uint64]*naiveBlock{}
+			n.blocks, n.groups = map[uint64]*naiveBlock{}, map[int]naiveGroup{}
 		}
 	}
 }
@@ -58,7 +64,9 @@ func (n *naive) stored(ev *kvevents.Event) {
 	for ev.WindowTokens > 0 && need*ev.BlockTokens < ev.WindowTokens-1 {
 		need++
 	}
-	n.groups[ev.Group] = need
+	if _, seen := n.groups[ev.Group]; !seen {
+		n.groups[ev.Group] = naiveGroup{kind: ev.SpecKind, need: need}
+	}
 	prev := &naiveBlock{prefix: []uint32{}, extras: map[int]kvblock.Extra{}}
 	if ev.HasParent {
 		prev = n.blocks[ev.Parent]
@@ -132,29 +140,79 @@ func (n *naive) removed(ev *kvevents.Event) {
 	}
 }
 
-// held is the set of units that every group can serve.
+// held is the set of units: those of all blocks, or, of a hybrid model, the path in its full groups, the boundaries at
+// which hits can end, and the mark that says so.
 func (n *naive) held() []uint64 {
 	set := map[uint64]bool{}
+	if len(n.groups) > 1 {
+		if !n.ruled() {
+			return nil
+		}
+		set[kvblock.HybridMark] = true
+	}
 	for _, b := range n.blocks {
-		if b.prefix == nil || !n.serves(b) {
+		if b.prefix == nil || !n.onPath(b) {
 			continue
 		}
-		for _, u := range b.units() {
+		units := b.units()
+		for _, u := range units {
 			set[u] = true
+		}
+		if len(n.groups) > 1 && n.ends(b) {
+			set[kvblock.Boundary(units[len(units)-1])] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(set))
 }
 
-func (n *naive) serves(b *naiveBlock) bool {
-	for g, need := range n.groups {
-		for i := max(0, len(b.chain)-need); i < len(b.chain); i++ {
-			if x := n.blocks[b.chain[i]]; x == nil || x.refs[g] == 0 {
-				return false
-			}
+func (n *naive) ruled() bool {
+	full := 0
+	for _, g := range n.groups {
+		switch g.kind {
+		case "full_attention":
+			full++
+		case "sliding_window", "mamba":
+		default:
+			return false
+		}
+	}
+	return full > 0
+}
+
+func (n *naive) onPath(b *naiveBlock) bool {
+	for id, g := range n.groups {
+		if (g.kind == "full_attention" || len(n.groups) == 1) && b.refs[id] == 0 {
+			return false
 		}
 	}
 	return true
+}
+
+func (n *naive) ends(b *naiveBlock) bool {
+	for id, g := range n.groups {
+		for i := max(0, len(b.chain)-g.need); i < len(b.chain); i++ {
+			if x := n.blocks[b.chain[i]]; g.kind == "sliding_window" && (x == nil || x.refs[id] == 0) {
+				return false
+			}
+		}
+		if b.refs[id] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hit is what a scheduler makes of the units: the longest prefix, or the deepest boundary on it.
+func hit(held map[uint64]bool, units []uint64, perBlock int) int {
+	n := 0
+	for n < len(units) && held[units[n]] {
+		n++
+	}
+	n -= n % perBlock
+	for held[kvblock.HybridMark] && n > 0 && !held[kvblock.Boundary(units[n-1])] {
+		n -= perBlock
+	}
+	return n
 }
 
 // units are the block's own: those of its prefix beyond its parent's.

@@ -78,7 +78,7 @@ func (w *world) again() []kvevents.Event {
 // store announces the blocks in every group: all of them in group 0, the last ones in the sliding groups.
 func (w *world) store(parent uint64, hashes []uint64, lora string) []kvevents.Event {
 	base := stored(w.size, parent, hashes...)
-	base.LoRA = lora
+	base.LoRA, base.SpecKind = lora, "full_attention"
 	if parent == 0 && w.rng.IntN(2) == 0 && hashes[0]%2 == 0 {
 		base.Extras = make([][]kvevents.Key, len(hashes))
 		if lora != "" {

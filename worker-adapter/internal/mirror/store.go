@@ -1,5 +1,7 @@
 package mirror
 
+import "github.com/kvmesh/kvmesh/services/kit/kvblock"
+
 // content says what is known of a block's content.
 type content uint8
 
@@ -30,8 +32,16 @@ type block struct {
 	older, newer int32
 	content      content
 	hasParent    bool
-	// counted is true while units are in the unit set.
-	counted bool
+	// told is what the unit set says of the block.
+	told claim
+}
+
+// claim is what a block is in the unit set.
+type claim struct {
+	// held blocks have their units there.
+	held bool
+	// ends is true for a boundary of a hybrid model at which hits can end: its mark is there too.
+	ends bool
 }
 
 // store is one tier: the worker's blocks by hash, their order of age, and the units they make.
@@ -47,6 +57,8 @@ type store struct {
 	copies, limit int
 	// surplus names blocks that once had more than one copy in a group, oldest first.
 	surplus []uint64
+	// ruled is true for a hybrid model whose hits can be told.
+	ruled bool
 	// dirty holds blocks whose groups changed in this step; hybrid models only.
 	dirty map[uint64]struct{}
 	// children maps a block to those that name it as parent; hybrid models only.
@@ -117,7 +129,7 @@ func (s *store) unlink(i int32) {
 
 // drop forgets a block with all its copies.
 func (s *store) drop(b *block) {
-	s.uncount(b)
+	s.claim(b, claim{})
 	s.copies -= b.total()
 	if s.hybrid() {
 		s.disown(b)
@@ -129,27 +141,35 @@ func (s *store) drop(b *block) {
 	*b = block{}
 }
 
-// count puts a block's units into the unit set.
-func (s *store) count(b *block) {
-	if !b.counted && b.content == known {
-		b.counted = true
-		s.units.add(b.units)
+// claim makes the unit set say c of a block. What has no known content cannot be claimed.
+func (s *store) claim(b *block, c claim) {
+	if b.content != known {
+		c = claim{}
 	}
+	if c.held != b.told.held {
+		s.change(b.units, c.held)
+	}
+	if c.ends != b.told.ends {
+		mark := [1]uint64{kvblock.Boundary(b.last())}
+		s.change(mark[:], c.ends)
+	}
+	b.told = c
 }
 
-// uncount takes a block's units out of the unit set.
-func (s *store) uncount(b *block) {
-	if b.counted {
-		b.counted = false
-		s.units.remove(b.units)
+// change adds units to the unit set or takes them out.
+func (s *store) change(units []uint64, in bool) {
+	if in {
+		s.units.add(units)
+		return
 	}
+	s.units.remove(units)
 }
 
 // dropSpace makes the blocks of a namespace opaque.
 func (s *store) dropSpace(ns int32) {
 	for _, i := range s.index {
 		if b := &s.slab[i]; b.space == ns {
-			s.uncount(b)
+			s.claim(b, claim{})
 			b.content, b.units = opaque, nil
 		}
 	}

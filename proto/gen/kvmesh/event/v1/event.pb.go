@@ -192,7 +192,8 @@ func (x *KvDelta) GetDigest() uint64 {
 	return 0
 }
 
-// TierDelta is the change of one tier.
+// TierDelta is the change of one tier. Of a hybrid model (several cache groups) the stream also holds, as if they were
+// units, kvblock.HybridMark, and kvblock.Boundary of each unit after which a hit can end; the units are the path to them.
 type TierDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tier.

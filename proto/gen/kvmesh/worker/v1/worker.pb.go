@@ -161,7 +161,7 @@ const (
 	EventState_EVENT_STATE_SILENT EventState = 3
 	// The worker publishes no events, or they cannot be reached.
 	EventState_EVENT_STATE_OFF EventState = 4
-	// Several cache groups: hits are an upper bound unless a boundary is stored in every group.
+	// Connected, gap-free, several cache groups: hits end only at boundaries that every group can serve.
 	EventState_EVENT_STATE_HYBRID EventState = 5
 )
 
