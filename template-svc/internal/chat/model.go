@@ -44,6 +44,8 @@ type compiled struct {
 	quotesDeveloper bool
 	namesContent    bool
 	timeDependent   bool
+	format          string // what vLLM detects
+	formatOld       string // what vLLM before 0.28 detects
 }
 
 // compile parses a source and examines it.
@@ -57,6 +59,8 @@ func compile(name, source string, limits jinja.Limits) (*compiled, error) {
 		quotesDeveloper: strings.Contains(source, `"developer"`) || strings.Contains(source, `'developer'`),
 		namesContent:    strings.Contains(source, "content"),
 		timeDependent:   strings.Contains(source, "strftime_now"),
+		format:          t.ContentFormat(),
+		formatOld:       t.ContentFormatOld(),
 	}
 	for _, n := range t.Undeclared() {
 		c.undeclared[n] = true
@@ -153,9 +157,9 @@ func (m *Model) format(t *compiled, rules Rules) string {
 	case m.opts.Format == jinja.FormatString || m.opts.Format == jinja.FormatOpenAI:
 		return m.opts.Format
 	case rules.Old:
-		return t.tmpl.ContentFormatOld()
+		return t.formatOld
 	}
-	return t.tmpl.ContentFormat()
+	return t.format
 }
 
 // Render gives the prompt of a request. Errors are *Refusal, *jinja.Error (the template's own or Python's) and
