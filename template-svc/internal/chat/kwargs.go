@@ -20,12 +20,20 @@ type settings struct {
 	kwargs              *value.Dict
 	addGenerationPrompt bool
 	continueFinal       bool
+	// textBytes is about the length of the prompt.
+	textBytes int
 }
+
+// frameBytes is what most templates write around messages and tools beyond the length of their JSON.
+const frameBytes = 256
 
 // merge applies vLLM's order: server defaults, the request's chat_template_kwargs, the request's own fields. In every
 // step null and "auto" do not override.
 func (m *Model) merge(req *Request) (settings, error) {
-	s := settings{kwargs: value.NewDict(8), addGenerationPrompt: true}
+	s := settings{
+		kwargs: value.NewDict(8), addGenerationPrompt: true,
+		textBytes: len(req.MessagesJSON) + len(req.ToolsJSON) + frameBytes,
+	}
 	own, err := parse("chat_template_kwargs", req.ChatTemplateKwargsJSON)
 	if err != nil {
 		return s, err

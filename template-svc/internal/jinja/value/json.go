@@ -50,6 +50,7 @@ type jsonParser struct {
 	s        string
 	at       int
 	maxDepth int
+	made     strings.Builder // of all strings with escapes
 	cells    []Value
 	entries  []Entry
 	cellSlab []Value

@@ -39,6 +39,10 @@ func TestFromJSON(t *testing.T) {
 		{"float out of range", `[1e400, -1e400, 1e-400]`, "[inf, -inf, 0.0]"},
 		{"Python's words", `[NaN, Infinity, -Infinity]`, "[nan, inf, -inf]"},
 		{"escapes", `"\"\\\/\b\f\n\r\t\u00e9"`, `'"\\/\x08\x0c\n\r\té'`},
+		{
+			"escapes far apart", `["` + strings.Repeat("x", 21) + `\n` + strings.Repeat("y", 9) + `\"", "plain", "\t", "z\\"]`,
+			"['" + strings.Repeat("x", 21) + `\n` + strings.Repeat("y", 9) + `"', 'plain', '\t', 'z\\']`,
+		},
 		{"surrogate pair", `"\ud83d\ude00"`, "'😀'"},
 		{"lone surrogates", `["\ud83d", "\ude00x", "\ud83d\u0041"]`, `['\ud83d', '\ude00x', '\ud83dA']`},
 		{"empty containers", "[ [ ] , { } ]", "[[], {}]"},
@@ -137,4 +141,23 @@ func TestDumpJSON(t *testing.T) {
 			require.Equal(t, c.want, string(p.Buf))
 		})
 	}
+}
+
+// TestPlainPrefix compares with a look at each byte, for every byte at every place of a step.
+func TestPlainPrefix(t *testing.T) {
+	t.Parallel()
+	naive := func(s string) int {
+		n := strings.IndexFunc(s, func(r rune) bool { return r == '"' || r == '\\' || r < 0x20 })
+		if n < 0 {
+			return len(s)
+		}
+		return n
+	}
+	for c := range 128 {
+		for at := range 19 {
+			s := strings.Repeat("~", at) + string(rune(c)) + "!\x01" + strings.Repeat("a", 9)
+			require.Equal(t, naive(s), plainPrefix(s), "%q", s)
+		}
+	}
+	require.Equal(t, 24, plainPrefix(strings.Repeat("é", 12)))
 }

@@ -1,71 +1,103 @@
 package value
 
 import (
+	"math/bits"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
 // Strings are validated while they are scanned; only those with escapes are
-// copied.
+// copied, all of a document into one buffer, since none is longer than its source.
 
 // str reads a string; without escapes it shares the input's memory.
 func (p *jsonParser) str() (string, error) {
 	p.at++
 	start := p.at
-	for p.at < len(p.s) {
-		switch c := p.s[p.at]; {
-		case c == '"':
+	p.at += plainPrefix(p.s[p.at:])
+	if p.at < len(p.s) {
+		switch p.s[p.at] {
+		case '"':
 			p.at++
 			return p.s[start : p.at-1], nil
-		case c == '\\':
+		case '\\':
 			return p.escaped(start)
-		case c < 0x20:
-			return "", p.fail("control character in string")
 		}
-		p.at++
+		return "", p.fail("control character in string")
 	}
 	return "", p.fail("unterminated string")
 }
 
+// plainPrefix is how many bytes at the start of s are neither quote, backslash nor control character. Eight bytes are
+// looked at in a step: the high bit of each byte of m says that it is one of them, and the lowest such bit is right.
+func plainPrefix(s string) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; n+8 <= len(s); n += 8 {
+		b := s[n : n+8]
+		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		quote, back := w^ones*'"', w^ones*'\\'
+		if m := ((quote-ones)&^quote | (back-ones)&^back | (w-ones*0x20)&^w) & highs; m != 0 {
+			return n + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; n < len(s); n++ {
+		if c := s[n]; c == '"' || c == '\\' || c < 0x20 {
+			break
+		}
+	}
+	return n
+}
+
 // escaped reads on from the first backslash of the string that began at start.
 func (p *jsonParser) escaped(start int) (string, error) {
-	buf := make([]byte, 0, 2*(p.at-start)+16)
-	buf = append(buf, p.s[start:p.at]...)
+	if p.made.Cap() == 0 {
+		p.made.Grow(len(p.s) - start)
+	}
+	from := p.made.Len()
+	p.made.WriteString(p.s[start:p.at])
 	for p.at < len(p.s) {
-		c := p.s[p.at]
-		switch {
+		switch c := p.s[p.at]; {
 		case c == '"':
 			p.at++
-			return string(buf), nil
+			return p.made.String()[from:], nil
 		case c < 0x20:
 			return "", p.fail("control character in string")
 		case c != '\\':
-			buf = append(buf, c)
-			p.at++
+			n := plainPrefix(p.s[p.at:])
+			p.made.WriteString(p.s[p.at : p.at+n])
+			p.at += n
 			continue
 		}
 		p.at++
 		if p.at >= len(p.s) {
 			break
 		}
-		c = p.s[p.at]
-		p.at++
-		if c == 'u' {
-			r, err := p.unicode()
-			if err != nil {
-				return "", err
-			}
-			buf = utf8.AppendRune(buf, r)
-			continue
+		if err := p.escape(); err != nil {
+			return "", err
 		}
-		i := strings.IndexByte(`"\/bfnrt`, c)
-		if i < 0 {
-			return "", p.fail("bad escape")
-		}
-		buf = append(buf, "\"\\/\b\f\n\r\t"[i])
 	}
 	return "", p.fail("unterminated string")
+}
+
+// escape reads what follows a backslash.
+func (p *jsonParser) escape() error {
+	c := p.s[p.at]
+	p.at++
+	if c == 'u' {
+		r, err := p.unicode()
+		if err == nil {
+			p.made.WriteRune(r)
+		}
+		return err
+	}
+	i := strings.IndexByte(`"\/bfnrt`, c)
+	if i < 0 {
+		return p.fail("bad escape")
+	}
+	p.made.WriteByte("\"\\/\b\f\n\r\t"[i])
+	return nil
 }
 
 // loneBase + U+D8xx…U+DFxx is how a lone surrogate, which UTF-8 cannot hold, is kept: a private character of plane 16
