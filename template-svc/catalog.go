@@ -14,6 +14,7 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+	"github.com/kvmesh/kvmesh/template-svc/internal/media"
 	"github.com/kvmesh/kvmesh/template-svc/internal/modelfile"
 )
 
@@ -132,7 +133,8 @@ func (c *catalog) load(m ModelConfig) entry {
 	if err != nil {
 		return failed(err)
 	}
-	model, err := chat.New(files.Templates, forced, specialVars(files), opts)
+	opts.Media = media.Of(files.Architecture)
+	model, err := chat.New(files.Sources(), forced, specialVars(files), opts)
 	if err != nil {
 		return failed(fmt.Errorf("compile chat template: %w", err))
 	}
@@ -143,7 +145,7 @@ func (c *catalog) load(m ModelConfig) entry {
 func (c *catalog) options(m ModelConfig) (chat.Options, error) {
 	opts := chat.Options{
 		Format: m.ContentFormat, TrustRequestTemplate: m.TrustRequestTemplate,
-		ExcludeToolsWhenNone: m.ExcludeToolsWhenNone, Limits: c.cfg.Limits.limits(), Now: c.now,
+		ExcludeToolsWhenNone: m.ExcludeToolsWhenNone, Interleave: m.InterleaveMMStrings, Limits: c.cfg.Limits.limits(), Now: c.now,
 		DefaultKwargs: value.None,
 	}
 	if m.DefaultKwargs == "" {
@@ -189,6 +191,7 @@ func fingerprint(m ModelConfig) string {
 	out := dir
 	names := []string{
 		"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "config.json",
+		"preprocessor_config.json", "processor_config.json",
 	}
 	for _, name := range names {
 		out += stampOf(filepath.Join(dir, name))

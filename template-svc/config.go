@@ -34,6 +34,8 @@ type ModelConfig struct {
 	ContentFormat string `yaml:"content_format" doc:"auto, string or openai, as --chat-template-content-format."`
 	// DefaultKwargs is the worker's --default-chat-template-kwargs: a JSON object.
 	DefaultKwargs string `yaml:"default_kwargs" doc:"JSON object given as --default-chat-template-kwargs."`
+	// InterleaveMMStrings is the worker's --interleave-mm-strings.
+	InterleaveMMStrings bool `yaml:"interleave_mm_strings" doc:"True with --interleave-mm-strings."`
 	// TrustRequestTemplate is the worker's --trust-request-chat-template.
 	TrustRequestTemplate bool `yaml:"trust_request_template" doc:"True with --trust-request-chat-template."`
 	// ExcludeToolsWhenNone is the worker's --exclude-tools-when-tool-choice-none.

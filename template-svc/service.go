@@ -141,8 +141,14 @@ func responseOf(r chat.Result) *templatev1.RenderResponse {
 	out := &templatev1.RenderResponse{
 		Text: r.Text, TemplateName: r.TemplateName, TimeDependent: r.TimeDependent, ContentFormat: formatOf(r.Format),
 	}
-	for i := range r.Media {
-		out.MediaKeys = append(out.MediaKeys, fmt.Sprintf("media-%d", i))
+	out.ExactBytes = uint32(r.Media.ExactBytes)
+	for _, p := range r.Media.Rest {
+		if p.Key == "" {
+			out.Rest = append(out.Rest, &templatev1.PromptPiece{Piece: &templatev1.PromptPiece_Text{Text: p.Text}})
+			continue
+		}
+		out.MediaKeys = append(out.MediaKeys, p.Key)
+		out.Rest = append(out.Rest, &templatev1.PromptPiece{Piece: &templatev1.PromptPiece_MediaKey{MediaKey: p.Key}})
 	}
 	return out
 }

@@ -96,6 +96,36 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// TestMediaIsExactUpToTheFirstItem: the model's architecture decides the placeholder, the answer says how far it holds.
+func TestMediaIsExactUpToTheFirstItem(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["LlavaForConditionalGeneration"]}`), 0o600))
+	client, _ := serve(t, templatesvc.Config{Models: []templatesvc.ModelConfig{
+		{Name: "front", Path: dir}, {Name: "between", Path: dir, InterleaveMMStrings: true},
+	}})
+	messages := []byte(`[{"role":"user","content":[{"type":"text","text":"a"},` +
+		`{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"b"}]}]`)
+	for model, want := range map[string]struct{ text, exact, rest string }{
+		"front":   {"[user]<image>\na\nb", "[user]", "\na\nb"},
+		"between": {"[user]a\n<image>\nb", "[user]a\n", "\nb"},
+	} {
+		got, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: model, MessagesJson: messages})
+		require.NoError(t, err)
+		require.Equal(t, want.text, string(got.GetText()))
+		require.Equal(t, want.exact, string(got.GetText()[:got.GetExactBytes()]))
+		require.Len(t, got.GetMediaKeys(), 1)
+		require.Len(t, got.GetRest(), 3)
+		require.Empty(t, got.GetRest()[0].GetText())
+		require.Equal(t, got.GetMediaKeys()[0], got.GetRest()[1].GetMediaKey())
+		require.Equal(t, want.rest, string(got.GetRest()[2].GetText()))
+	}
+	text, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: "front", MessagesJson: user("x")})
+	require.NoError(t, err)
+	require.Zero(t, text.GetExactBytes(), "without media the whole text is exact and nothing is said")
+	require.Empty(t, text.GetRest())
+}
+
 func TestFaultsHaveReasonsAndNoPromptText(t *testing.T) {
 	t.Parallel()
 	const secret = "the-secret-text"

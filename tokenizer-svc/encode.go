@@ -3,6 +3,7 @@ package tokenizersvc
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -83,19 +84,24 @@ func (s *Service) encode(
 	if err := s.checkText(m, req.GetText()); err != nil {
 		return nil, err
 	}
+	if err := checkCuts(req); err != nil {
+		return nil, err
+	}
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	start := time.Now()
 	buffer := s.ids.Get().(*[]uint32)
-	ids, err := m.Encode((*buffer)[:0], req.GetText(), req.GetAddSpecialTokens())
+	ids, err := encodeText(m, (*buffer)[:0], req)
 	if err != nil {
 		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q refused the text",
 			m.Name())
 	}
 	s.metrics.encoded(m, len(req.GetText()), len(ids), time.Since(start))
-	s.auditor.Offer(m, req.GetText(), ids, req.GetAddSpecialTokens())
+	if len(req.GetCuts()) == 0 {
+		s.auditor.Offer(m, req.GetText(), ids, req.GetAddSpecialTokens())
+	}
 	resp := &tokenizerv1.EncodeResponse{TokenCount: uint32(len(ids))}
 	resp.UnitHashes, resp.UnitTokens = hash(req.GetModel(), req.GetSalting(), ids)
 	if req.GetWantTokenIds() {
@@ -106,6 +112,32 @@ func (s *Service) encode(
 		s.ids.Put(buffer)
 	}
 	return resp, nil
+}
+
+// encodeText appends the ids of the text, or of the pieces between its cuts, each encoded alone.
+func encodeText(m *model.Model, dst []uint32, req *tokenizerv1.EncodeRequest) (ids []uint32, err error) {
+	text := req.GetText()
+	start := 0
+	for _, cut := range req.GetCuts() {
+		if dst, err = m.Encode(dst, text[start:cut], false); err != nil {
+			return dst, err
+		}
+		start = int(cut)
+	}
+	return m.Encode(dst, text[start:], req.GetAddSpecialTokens())
+}
+
+// checkCuts refuses offsets that are not in order or outside the text, and special tokens, which go around a whole.
+func checkCuts(req *tokenizerv1.EncodeRequest) error {
+	if len(req.GetCuts()) == 0 {
+		return nil
+	}
+	if req.GetAddSpecialTokens() || !slices.IsSorted(req.GetCuts()) ||
+		int(req.GetCuts()[len(req.GetCuts())-1]) > len(req.GetText()) {
+		return fault.New(faultv1.Reason_REASON_INVALID_REQUEST,
+			"cuts are ascending offsets into the text, without add_special_tokens").WithParam("cuts")
+	}
+	return nil
 }
 
 // hash returns the hashes of the full units of ids. A block size that is a multiple of the unit is hashed in units,

@@ -114,6 +114,40 @@ func TestEncodeHashesUnits(t *testing.T) {
 	require.Equal(t, kvblock.AppendUnits(nil, root, resp.GetTokenIds(), ""), resp.GetUnitHashes())
 }
 
+// TestCutsEncodePiecesAlone: text between cuts is encoded as if it stood alone, and the hashes go over the whole.
+func TestCutsEncodePiecesAlone(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	text := []byte("tokenisation begins anew at everything")
+	pieces := func(cuts ...uint32) []uint32 {
+		var ids []uint32
+		from := uint32(0)
+		for _, cut := range append(cuts, uint32(len(text))) {
+			resp, err := b.client.Encode(t.Context(), &tokenizerv1.EncodeRequest{Model: "demo", Text: text[from:cut], WantTokenIds: true})
+			require.NoError(t, err)
+			ids = append(ids, resp.GetTokenIds()...)
+			from = cut
+		}
+		return ids
+	}
+	whole := pieces()
+	for _, cuts := range [][]uint32{{0}, {5}, {5, 5, 9}, {uint32(len(text))}, {3, 14}} {
+		resp, err := b.client.Encode(t.Context(), &tokenizerv1.EncodeRequest{Model: "demo", Text: text, Cuts: cuts, WantTokenIds: true})
+		require.NoError(t, err)
+		require.Equal(t, pieces(cuts...), resp.GetTokenIds(), cuts)
+	}
+	require.NotEqual(t, whole, pieces(3), "the cut inside a word shows")
+	for name, req := range map[string]*tokenizerv1.EncodeRequest{
+		"outside":    {Cuts: []uint32{uint32(len(text)) + 1}},
+		"descending": {Cuts: []uint32{5, 3}},
+		"special":    {Cuts: []uint32{5}, AddSpecialTokens: true},
+	} {
+		req.Model, req.Text = "demo", text
+		_, err := b.client.Encode(t.Context(), req)
+		require.Equal(t, faultv1.Reason_REASON_INVALID_REQUEST, fault.ReasonOf(err), name)
+	}
+}
+
 func TestSaltingEntersTheHashes(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+	"github.com/kvmesh/kvmesh/template-svc/internal/media"
 	"github.com/kvmesh/kvmesh/template-svc/internal/modelfile"
 )
 
@@ -27,16 +28,17 @@ type Command struct {
 
 // RenderCommand is `kvmesh template render`.
 type RenderCommand struct {
-	Model    string `help:"Model folder in Hugging Face layout; its own template is used." type:"path"`
-	Template string `help:"Template file; with --model it replaces the model's template, as --chat-template does." type:"path"`
-	Messages string `help:"JSON file with the messages; - for standard input." default:"-"`
-	Tools    string `help:"JSON file with the tools."`
-	Kwargs   string `help:"JSON object given as chat_template_kwargs."`
-	Format   string `help:"Content format: auto, string or openai." enum:"auto,string,openai" default:"auto"`
-	Continue bool   `help:"Continue the final message instead of opening a new one."`
-	NoPrompt bool   `help:"Do not append the generation prompt."`
-	Now      string `help:"Clock of templates that print the date, as 2006-01-02T15:04:05; empty for now."`
-	Batch    bool   `help:"Read NDJSON {\"template\": source, \"vars\": {...}} and write {\"text\"} or {\"error\"} per line. Variables go to the template as they are, without message rules."`
+	Model      string `help:"Model folder in Hugging Face layout; its own template is used." type:"path"`
+	Template   string `help:"Template file; with --model it replaces the model's template, as --chat-template does." type:"path"`
+	Messages   string `help:"JSON file with the messages; - for standard input." default:"-"`
+	Tools      string `help:"JSON file with the tools."`
+	Kwargs     string `help:"JSON object given as chat_template_kwargs."`
+	Format     string `help:"Content format: auto, string or openai." enum:"auto,string,openai" default:"auto"`
+	Interleave bool   `help:"Placeholders of media stand between texts, as with --interleave-mm-strings."`
+	Continue   bool   `help:"Continue the final message instead of opening a new one."`
+	NoPrompt   bool   `help:"Do not append the generation prompt."`
+	Now        string `help:"Clock of templates that print the date, as 2006-01-02T15:04:05; empty for now."`
+	Batch      bool   `help:"Read NDJSON {\"template\": source, \"vars\": {...}} and write {\"text\"} or {\"error\"} per line. Variables go to the template as they are, without message rules."`
 }
 
 // IO is where a command reads and writes.
@@ -111,8 +113,9 @@ func (c *RenderCommand) load(now func() time.Time) (*chat.Model, error) {
 			special = append(special, jinja.Var{Name: name, Value: value.Str(text)})
 		}
 	}
-	return chat.New(files.Templates, forced, special, chat.Options{
+	return chat.New(files.Sources(), forced, special, chat.Options{
 		Format: c.Format, DefaultKwargs: value.None, TrustRequestTemplate: true, Now: now,
+		Media: media.Of(files.Architecture), Interleave: c.Interleave,
 	})
 }
 

@@ -25,7 +25,7 @@ const maxFallbackUnits = 1 << 14
 // fallback hashes the bytes of the conversation's prefix. The chain has a namespace of its own, so that it never meets
 // hashes of tokens; it only brings equal conversations to the worker that served them last.
 func fallback(q *openai.Request, m fleet.Model, reason string) *Prompt {
-	c := byteChain{root: kvblock.Namespace{Model: m.Base + "\x00bytes", LoRA: m.LoRA}.Root(), salt: kvblock.SaltExtra(q.CacheSalt)}
+	c := byteChain{root: bytesRoot(m), salt: kvblock.SaltExtra(q.CacheSalt)}
 	c.prev = c.root
 	size := 0
 	add := func(v jsontext.Value) {
@@ -54,6 +54,11 @@ func fallback(q *openai.Request, m fleet.Model, reason string) *Prompt {
 		Hashes: c.hashes, Tokens: uint32(size/bytesPerToken + 1),
 		Certainty: schedulerv1.Certainty_CERTAINTY_FALLBACK, Reason: reason,
 	}
+}
+
+// bytesRoot begins the chains over bytes.
+func bytesRoot(m fleet.Model) uint64 {
+	return kvblock.Namespace{Model: m.Base + "\x00bytes", LoRA: m.LoRA}.Root()
 }
 
 // byteChain is a chain of units of 64 bytes.

@@ -35,7 +35,7 @@ type Prompt struct {
 	UnitTokens uint32
 	// Tokens is the prompt's length; an estimate for FALLBACK.
 	Tokens uint32
-	// Certainty is EXACT or FALLBACK.
+	// Certainty is EXACT, DEGRADED where only the prompt's beginning is exact, or FALLBACK.
 	Certainty schedulerv1.Certainty
 	// Reason is why it is not EXACT.
 	Reason string
@@ -112,23 +112,28 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 
 // ask renders and tokenises.
 func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*Prompt, string) {
-	text, special := q.PromptText(), q.Prompt.AddSpecialTokens
+	want := &tokenizerv1.EncodeRequest{
+		Model: m.Base, Text: q.PromptText(), AddSpecialTokens: q.Prompt.AddSpecialTokens, WantTokenIds: p.cfg.WantIDs,
+		Salting: &tokenizerv1.Salting{LoraName: m.LoRA, CacheSalt: salt(q)},
+	}
+	var rendered *templatev1.RenderResponse
 	if q.Shape == openai.ShapeChat {
-		resp, err := p.template.Render(ctx, renderRequest(q, m))
-		if err != nil {
+		var err error
+		if rendered, err = p.template.Render(ctx, renderRequest(q, m)); err != nil {
 			return nil, ReasonTemplate
 		}
-		if len(resp.GetMediaKeys()) > 0 {
-			return nil, ReasonMedia
-		}
-		text, special = resp.GetText(), false
+		want.Text, want.Cuts, want.AddSpecialTokens = rendered.GetText(), rendered.GetCuts(), false
 	}
-	resp, err := p.tokenizer.Encode(ctx, &tokenizerv1.EncodeRequest{
-		Model: m.Base, Text: text, AddSpecialTokens: special, WantTokenIds: p.cfg.WantIDs,
-		Salting: &tokenizerv1.Salting{LoraName: m.LoRA, CacheSalt: salt(q)},
-	})
+	media := len(rendered.GetMediaKeys()) > 0
+	if media {
+		want.Text, want.WantTokenIds = want.Text[:min(int(rendered.GetExactBytes()), len(want.Text))], false
+	}
+	resp, err := p.tokenizer.Encode(ctx, want)
 	if err != nil {
 		return nil, ReasonTokenizer
+	}
+	if media {
+		return withMedia(q, m, rendered, resp), ""
 	}
 	return &Prompt{
 		Hashes: resp.GetUnitHashes(), UnitTokens: resp.GetUnitTokens(), Tokens: resp.GetTokenCount(),

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type services struct {
 	renderDelay, encodeDelay time.Duration
 	renderErr, encodeErr     error
-	media                    []string
+	response                 *templatev1.RenderResponse
+	tokens                   uint32
 	rendered                 *templatev1.RenderRequest
 	encoded                  *tokenizerv1.EncodeRequest
 	calls                    atomic.Int32
@@ -66,7 +67,10 @@ func (s renderer) Render(ctx context.Context, q *templatev1.RenderRequest, _ ...
 	if err := pause(ctx, s.renderDelay); err != nil {
 		return nil, err
 	}
-	return &templatev1.RenderResponse{Text: []byte("rendered"), MediaKeys: s.media}, s.renderErr
+	if s.response != nil {
+		return s.response, s.renderErr
+	}
+	return &templatev1.RenderResponse{Text: []byte("rendered")}, s.renderErr
 }
 
 func (s encoder) Encode(ctx context.Context, q *tokenizerv1.EncodeRequest, _ ...grpc.CallOption) (*tokenizerv1.EncodeResponse, error) {
@@ -75,7 +79,14 @@ func (s encoder) Encode(ctx context.Context, q *tokenizerv1.EncodeRequest, _ ...
 	if err := pause(ctx, s.encodeDelay); err != nil {
 		return nil, err
 	}
-	return &tokenizerv1.EncodeResponse{TokenCount: 40, UnitHashes: []uint64{1, 2}, UnitTokens: 16, TokenIds: []uint32{7}}, s.encodeErr
+	out := &tokenizerv1.EncodeResponse{TokenCount: 40, UnitHashes: []uint64{1, 2}, UnitTokens: 16}
+	if s.tokens > 0 {
+		out.TokenCount = s.tokens
+	}
+	if q.GetWantTokenIds() {
+		out.TokenIds = []uint32{7}
+	}
+	return out, s.encodeErr
 }
 
 func (s *services) preparer(skipped func(string)) *Preparer {
@@ -152,7 +163,6 @@ func TestWhatCannotBePreparedFallsBack(t *testing.T) {
 	}{
 		{"template fails", &services{renderErr: refused}, openai.ShapeChat, `{"messages":[{}]}`, ReasonTemplate},
 		{"tokenizer fails", &services{encodeErr: refused}, openai.ShapeChat, `{"messages":[{}]}`, ReasonTokenizer},
-		{"images", &services{media: []string{"k"}}, openai.ShapeChat, `{"messages":[{}]}`, ReasonMedia},
 		{"ids out of range", &services{}, openai.ShapeCompletion, `{"prompt":[-1]}`, ReasonTokenizer},
 		{"null prompt", &services{}, openai.ShapeCompletion, `{"prompt":null}`, ReasonOperation},
 		{"responses", &services{}, openai.ShapeResponses, `{"input":"x"}`, ReasonOperation},

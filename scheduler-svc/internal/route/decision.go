@@ -82,8 +82,11 @@ func (e *Engine) look(d *decision, now time.Time) {
 func (e *Engine) hit(d *decision, i int, t *fleet.Target) {
 	v, a := &d.views[i], &d.about[i]
 	v.Certainty, a.why = t.Certainty(d.now)
-	if d.req.GetCertainty() == schedulerv1.Certainty_CERTAINTY_FALLBACK {
+	switch asked := d.req.GetCertainty(); {
+	case asked == schedulerv1.Certainty_CERTAINTY_FALLBACK:
 		v.Certainty, a.why = policy.Fallback, d.req.GetCertaintyReason()
+	case asked == schedulerv1.Certainty_CERTAINTY_DEGRADED && v.Certainty == policy.Exact:
+		v.Certainty, a.why = policy.Degraded, d.req.GetCertaintyReason()
 	}
 	unit := unitTokens(d.req)
 	block := int(t.Card().GetBlockTokens())

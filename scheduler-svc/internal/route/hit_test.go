@@ -134,6 +134,35 @@ func TestFallbackPromptsAreRememberedByTheirOwnRoutes(t *testing.T) {
 	require.Equal(t, "template", receipts[0].GetCertaintyReason())
 }
 
+// TestDegradedPromptsBeginExactly: the first hashes are in events, the rest in earlier choices alone.
+func TestDegradedPromptsBeginExactly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.worker("a", nil)
+	r.worker("b", nil)
+	units := prompt("image", 40)
+	r.store("b", units[:10])
+	req := ask(units)
+	req.Certainty, req.CertaintyReason = schedulerv1.Certainty_CERTAINTY_DEGRADED, "media"
+	first := r.route(req)
+	require.Equal(t, "b", first.GetTarget().GetWorkerId(), "the exact prefix is found by its events")
+	require.Equal(t, uint32(160), first.GetPredictedHitTokens())
+	require.Equal(t, schedulerv1.Certainty_CERTAINTY_DEGRADED, first.GetCertainty())
+	r.end(first, ok, 160)
+	for range 2 * driftSamples {
+		again := r.route(req)
+		require.Equal(t, "b", again.GetTarget().GetWorkerId())
+		require.Equal(t, uint32(640), again.GetPredictedHitTokens(), "the rest by the choice before")
+		r.end(again, ok, 0)
+	}
+	require.Equal(t, "media", r.engine.p.Receipts.Get("r")[0].GetCertaintyReason())
+	sure := r.route(ask(units[:10]))
+	require.Equal(t, schedulerv1.Certainty_CERTAINTY_EXACT, sure.GetCertainty(), "guesses that failed are no drift")
+}
+
+// driftSamples is more requests than it takes to conclude that a target drifts.
+const driftSamples = 10
+
 // TestHybridHitsEndAtBoundaries: a worker with several cache groups serves a hit only where all of them can end one.
 func TestHybridHitsEndAtBoundaries(t *testing.T) {
 	t.Parallel()

@@ -172,7 +172,7 @@ func (e *Engine) attempt(d *decision, began time.Time) (*schedulerv1.RouteRespon
 	booked := &Booked{
 		target: t, tenant: d.req.GetTenant(), session: e.sessions.key(d.req), Model: d.req.GetModel(),
 		Predicted: v.HitTokens, Prompt: d.asked.PromptTokens, Certainty: v.Certainty, wentHome: v.SessionHome,
-		sequences: int(max(1, d.req.GetSequences())),
+		sequences: int(max(1, d.req.GetSequences())), guessed: guessed(d.req),
 	}
 	b := e.booking(d, best.Target, booked)
 	id := e.p.Ledger.Reserve(now, t, b, booked)
@@ -204,8 +204,13 @@ func (e *Engine) booking(d *decision, i int, b *Booked) ledger.Booking {
 		PromptTokens: b.Prompt, UncachedTokens: max(1, b.Prompt-v.HitTokens),
 		OutputTokens: d.asked.OutputTokensExpected * b.sequences, AdmitS: v.AdmitS,
 		Units: d.units[from:units],
-		Keep:  d.req.GetCertainty() == schedulerv1.Certainty_CERTAINTY_FALLBACK,
+		Keep:  guessed(d.req),
 	}
+}
+
+// guessed tells whether some of the hashes are over bytes: events never confirm those, so they are remembered.
+func guessed(req *schedulerv1.RouteRequest) bool {
+	return req.GetCertainty() > schedulerv1.Certainty_CERTAINTY_EXACT
 }
 
 func (e *Engine) response(d *decision, b *Booked, queued time.Duration) *schedulerv1.RouteResponse {

@@ -24,6 +24,7 @@ type Booked struct {
 	tenant    string
 	session   uint64
 	wentHome  bool
+	guessed   bool // hashes that no event can confirm count towards the prediction
 	sequences int
 	record    *receipt.Record
 }
@@ -81,7 +82,7 @@ func (e *Engine) ended(b *Booked, end Ending, outputTokens uint32) {
 	if end.Outcome == schedulerv1.Outcome_OUTCOME_OK {
 		e.outputs.learn(b.Model, int(outputTokens)/b.sequences)
 		if end.HasActual && b.sequences == 1 {
-			if b.Certainty != policy.Fallback { // a guess that fails says nothing of the target's events
+			if b.Certainty != policy.Fallback && !b.guessed { // a guess that fails says nothing of the target's events
 				b.target.Drift.Observe(b.Predicted, end.Actual)
 			}
 			e.sessions.served(b.session, b.wentHome, end.Actual > 0)

@@ -66,8 +66,8 @@ type Result struct {
 	Format string
 	// TimeDependent is true when the template reads the clock.
 	TimeDependent bool
-	// Media counts image, audio and video parts; their placeholders are not the worker's.
-	Media int
+	// Media says how far the prompt is exact when it holds image, audio or video parts.
+	Media Media
 }
 
 // Refusal is a request that the worker refuses with 400 too.

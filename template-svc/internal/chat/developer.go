@@ -40,7 +40,7 @@ func plainText(m value.Value) string {
 	if content.Kind() != value.KindList {
 		return ""
 	}
-	joined, err := joinParts(content.Cells())
+	joined, err := joinTexts(content.Cells())
 	if err != nil {
 		return ""
 	}

@@ -5,13 +5,20 @@ import (
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+	"github.com/kvmesh/kvmesh/template-svc/internal/media"
 )
 
 // normaliser turns a request's messages into what the template sees.
 type normaliser struct {
 	openai bool
 	rules  Rules
-	media  int
+	// places is nil when the model's architecture is not known to take media.
+	places     *media.Model
+	interleave bool
+	// mark puts sentinels where the real run puts media.
+	mark   bool
+	counts map[string]int
+	items  []item
 }
 
 // messages gives the conversation in vLLM's form. Member order is vLLM's, since templates print members with tojson.
@@ -122,7 +129,11 @@ func (n *normaliser) content(m value.Value, role string) (value.Value, error) {
 		return value.Str(""), nil
 	case c.IsStr():
 		if role == "system" {
-			c = value.Str(dropBillingLine(c.AsStr()))
+			rest := dropBillingLine(c.AsStr())
+			if n.openai && rest == "" && c.AsStr() != "" {
+				return value.List(nil), nil
+			}
+			c = value.Str(rest)
 		}
 		if n.openai && role != "tool" {
 			return value.List([]value.Value{textPart(c)}), nil

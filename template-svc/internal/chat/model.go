@@ -7,6 +7,7 @@ import (
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+	"github.com/kvmesh/kvmesh/template-svc/internal/media"
 )
 
 // Options are the settings of the workers that serve a model, as their command line gives them.
@@ -19,6 +20,10 @@ type Options struct {
 	TrustRequestTemplate bool
 	// ExcludeToolsWhenNone leaves tools out with tool_choice none (--exclude-tools-when-tool-choice-none).
 	ExcludeToolsWhenNone bool
+	// Media holds the placeholders of the model's architecture; nil when it is not known to take media.
+	Media *media.Model
+	// Interleave puts placeholders between texts instead of before them (--interleave-mm-strings).
+	Interleave bool
 	// Limits bounds every template of the model.
 	Limits jinja.Limits
 	// Now is the clock of strftime_now in the workers' time zone; nil means time.Now.
@@ -35,6 +40,10 @@ type Model struct {
 	// requested holds templates that requests bring.
 	requested *sourceCache
 }
+
+// ProcessorTemplate names a multimodal processor's template among the sources: it beats the tokenizer's own, save for
+// requests with tools.
+const ProcessorTemplate = "(processor)"
 
 // compiled is a template and what was found out about it.
 type compiled struct {
@@ -136,11 +145,14 @@ func (m *Model) choose(req *Request, s settings, hasTools bool) (*compiled, erro
 			own = kw.AsStr()
 		}
 	}
-	if named, ok := m.templates[own]; ok && own != "" {
+	if named, ok := m.templates[own]; ok && own != "" && own != ProcessorTemplate {
 		return named, nil
 	}
 	if own != "" {
 		return m.requested.get(own, m.opts.Limits)
+	}
+	if t, ok := m.templates[ProcessorTemplate]; ok && !hasTools {
+		return t, nil
 	}
 	if t, ok := m.templates["tool_use"]; ok && hasTools {
 		return t, nil
@@ -181,7 +193,10 @@ func (m *Model) Render(ctx context.Context, req *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	n := normaliser{openai: m.format(t, req.Rules) == jinja.FormatOpenAI, rules: req.Rules}
+	n := normaliser{
+		openai: m.format(t, req.Rules) == jinja.FormatOpenAI, rules: req.Rules,
+		places: m.opts.Media, interleave: m.opts.Interleave,
+	}
 	conversation, err := n.messages(list, t.quotesDeveloper)
 	if err != nil {
 		return Result{}, err
@@ -190,9 +205,11 @@ func (m *Model) Render(ctx context.Context, req *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{
-		Text: text, TemplateName: t.name, Format: n.formatName(), TimeDependent: t.timeDependent, Media: n.media,
-	}, nil
+	out := Result{Text: text, TemplateName: t.name, Format: n.formatName(), TimeDependent: t.timeDependent}
+	if len(n.items) > 0 {
+		out.Media, err = m.mediaOf(ctx, t, s, rendering{n: &n, list: list, tools: toolList, text: text})
+	}
+	return out, err
 }
 
 // conversationOf is what a template is given of a request.
@@ -237,7 +254,7 @@ func (m *Model) render(ctx context.Context, t *compiled, s settings, c conversat
 		}
 	}
 	env := jinja.Env{Vars: m.variables(t, s, c), Now: m.opts.Now}
-	text, err := t.tmpl.Render(ctx, nil, env)
+	text, err := t.tmpl.Render(ctx, make([]byte, 0, s.textBytes), env)
 	if err != nil || !s.continueFinal {
 		return text, err
 	}

@@ -19,28 +19,21 @@ func textMember(partType string) (name string, ok bool) {
 	return "", false
 }
 
-// mediaName gives what a template sees of a media part in the openai format.
-func mediaName(partType string) (name string, ok bool) {
-	switch partType {
-	case "image_url", "input_image", "image_pil", "image_embeds":
-		return "image", true
-	case "input_audio", "audio_url", "audio_embeds":
-		return "audio", true
-	case "video_url", "video_embeds":
-		return "video", true
-	}
-	return "", false
-}
-
 // parts gives a list of content parts in the template's format.
 func (n *normaliser) parts(m value.Value, cells []value.Value, role string) (value.Value, error) {
 	if standardRole(role) && onlyUnvalidated(cells) && !hasOwnKey(m) {
 		return value.None, refuse("messages", "content parts are of no type that the request model knows")
 	}
+	if role == "system" {
+		cells = dropBillingParts(cells)
+	}
+	if !n.openai {
+		return n.joined(cells)
+	}
 	made := make([]value.Value, 0, len(cells))
 	allText := true
 	for _, cell := range cells {
-		part, isText, err := n.part(cell, role)
+		part, isText, err := n.part(cell)
 		if err != nil {
 			return value.None, err
 		}
@@ -50,61 +43,193 @@ func (n *normaliser) parts(m value.Value, cells []value.Value, role string) (val
 		allText = allText && isText
 		made = append(made, part)
 	}
-	if n.openai && (role != "tool" || !allText) {
-		return value.List(made), nil
+	if role == "tool" && allText {
+		return joinTexts(made)
 	}
-	return joinParts(made)
+	return value.List(made), nil
 }
 
-// part normalises one part. An undefined result means that the part vanishes.
-func (n *normaliser) part(cell value.Value, role string) (made value.Value, isText bool, err error) {
+// part gives what a template of the openai format sees of a part. An undefined result means that the part vanishes.
+func (n *normaliser) part(cell value.Value) (made value.Value, isText bool, err error) {
 	if cell.IsStr() {
 		return textPart(cell), true, nil
 	}
-	partType, ok := member(cell, "type")
-	if !ok || !partType.IsStr() {
-		return value.Value{}, false, refuse("messages", "every content part needs a type")
+	kind, content, err := classify(cell)
+	if err != nil {
+		return value.None, false, err
 	}
-	kind := partType.AsStr()
-	if name, ok := textMember(kind); ok {
-		return n.textOf(cell, kind, name, role), true, nil
+	if _, ok := textMember(kind); ok {
+		if skipped(kind, content) {
+			return value.Value{}, true, nil
+		}
+		return withExtras(textPart(content), cell), true, nil
 	}
 	if kind == "tool_reference" {
-		name, ok := member(cell, "name")
-		if !ok || !name.IsStr() {
-			return value.Value{}, false, refuse("messages", "a tool_reference part needs a name")
-		}
-		return dictOf(pair{"type", partType}, pair{"name", name}), false, nil
+		return dictOf(pair{"type", value.Str(kind)}, pair{"name", content}), false, nil
 	}
-	if name, ok := mediaName(kind); ok {
-		n.media++
-		return dictOf(pair{"type", value.Str(name)}), false, nil
+	item, err := n.item(kind, cell, content)
+	if err != nil {
+		return value.None, false, err
 	}
-	return value.Value{}, false, refuse("messages", "a content part has an unknown type")
+	if n.mark {
+		return textPart(value.Str(item.sentinel())), false, nil
+	}
+	return withExtras(dictOf(pair{"type", value.Str(string(item.modality))}), cell), false, nil
 }
 
-// textOf makes the text part of one cell; null text vanishes. Members unknown to the API, such as cache_control, stay.
-func (n *normaliser) textOf(cell value.Value, kind, name, role string) value.Value {
-	text, ok := present(cell, name)
-	if !ok {
-		return value.Value{}
-	}
-	if role == "system" && text.IsStr() {
-		cut := dropBillingLine(text.AsStr())
-		if cut == "" && text.AsStr() != "" {
-			return value.Value{}
+// joined gives the one text of a template in the string format.
+func (n *normaliser) joined(cells []value.Value) (value.Value, error) {
+	var c composer
+	for _, cell := range cells {
+		if cell.IsStr() {
+			c.add(cell.AsStr())
+			continue
 		}
-		text = value.Str(cut)
+		kind, content, err := classify(cell)
+		if err != nil {
+			return value.None, err
+		}
+		if _, ok := textMember(kind); ok || kind == "tool_reference" {
+			if skipped(kind, content) {
+				continue
+			}
+			if !content.IsStr() {
+				return value.None, refuse("messages", "the text of a content part must be text")
+			}
+			c.add(content.AsStr())
+			continue
+		}
+		item, err := n.item(kind, cell, content)
+		if err != nil {
+			return value.None, err
+		}
+		c.place(item, n.interleave)
 	}
-	d := value.NewDict(cell.AsDict().Len())
-	d.SetStr("type", value.Str("text"))
-	d.SetStr("text", text)
+	text, err := c.text(n.interleave)
+	if err != nil {
+		return value.None, err
+	}
+	if n.mark {
+		text = c.marked(text)
+	}
+	return value.Str(text), nil
+}
+
+// classify gives a part's type and content. As in vLLM, a part without a type, or with a uuid of its own, is known by
+// the member that holds its media.
+func classify(cell value.Value) (kind string, content value.Value, err error) {
+	partType, _ := member(cell, "type")
+	_, named := present(cell, "uuid")
+	if !named && partType.IsStr() {
+		return typed(partType.AsStr(), cell)
+	}
+	if !named && !partType.IsNone() {
+		return "", value.None, refuse("messages", "the type of a content part must be text")
+	}
+	for _, kind := range []string{
+		"image_url", "image_pil", "image_embeds", "audio_embeds", "video_embeds", "audio_url", "input_audio", "video_url",
+	} {
+		content, ok := member(cell, kind)
+		if !ok {
+			continue
+		}
+		if url, ok := member(content, "url"); ok {
+			content = url
+		}
+		return kind, content, nil
+	}
+	if _, ok := member(cell, "tool_reference"); ok {
+		name, _ := member(cell, "name")
+		return "tool_reference", name, nil
+	}
+	return "", value.None, refuse("messages", "every content part needs a type")
+}
+
+// typed gives the content of a part that names its type.
+func typed(kind string, cell value.Value) (string, value.Value, error) {
+	if name, ok := textMember(kind); ok {
+		content, _ := member(cell, name)
+		return kind, content, nil
+	}
+	switch kind {
+	case "tool_reference":
+		name, ok := member(cell, "name")
+		if !ok || !name.IsStr() {
+			return "", value.None, refuse("messages", "a tool_reference part needs a name")
+		}
+		return kind, name, nil
+	case "input_image":
+		url, _ := member(cell, "image_url")
+		return kind, url, nil
+	case "image_url", "audio_url", "video_url":
+		object, _ := member(cell, kind)
+		url, ok := member(object, "url")
+		if !ok || !url.IsStr() {
+			return "", value.None, refuse("messages", "a media part needs a url")
+		}
+		return kind, url, nil
+	}
+	if _, ok := modalityOf(kind); ok {
+		content, _ := member(cell, kind)
+		return kind, content, nil
+	}
+	return "", value.None, refuse("messages", "a content part has an unknown type")
+}
+
+// skipped reports whether a text part vanishes: without text, where vLLM says so.
+func skipped(kind string, content value.Value) bool {
+	return content.IsNone() && (kind == "text" || kind == "refusal")
+}
+
+// withExtras adds the members of a part that the API does not know, such as cache_control.
+func withExtras(part, cell value.Value) value.Value {
+	if cell.Kind() != value.KindDict {
+		return part
+	}
 	for _, e := range cell.AsDict().Entries() {
-		if key := e.Key.AsStr(); key != "type" && key != name && (kind != "thinking" || key != "closed") {
-			d.SetStr(key, e.Val)
+		if key := e.Key.AsStr(); !knownMember(key) {
+			part.AsDict().SetStr(key, e.Val)
 		}
 	}
-	return value.OfDict(d)
+	return part
+}
+
+// knownMember reports whether a member belongs to one of the parts of vLLM's API.
+func knownMember(key string) bool {
+	switch key {
+	case "type", "text", "refusal", "thinking", "closed", "name", "image_url", "input_audio", "audio_url", "video_url",
+		"image_pil", "image_embeds", "audio_embeds", "video_embeds", "data", "file", "uuid", "prompt_cache_breakpoint":
+		return true
+	}
+	return false
+}
+
+// dropBillingParts removes the billing line of dropBillingLine from text parts and bare strings.
+func dropBillingParts(cells []value.Value) []value.Value {
+	out := make([]value.Value, 0, len(cells))
+	for _, cell := range cells {
+		text, kind := cell, value.None
+		if !cell.IsStr() {
+			kind, _ = member(cell, "type")
+			text, _ = member(cell, "text")
+		}
+		if !text.IsStr() || !strings.HasPrefix(text.AsStr(), billingPrefix) || (!cell.IsStr() && kind.AsStr() != "text") {
+			out = append(out, cell)
+			continue
+		}
+		rest := dropBillingLine(text.AsStr())
+		if rest == "" {
+			continue
+		}
+		if cell.IsStr() {
+			out = append(out, value.Str(rest))
+			continue
+		}
+		d := cell.AsDict().Clone()
+		d.SetStr("text", value.Str(rest))
+		out = append(out, value.OfDict(d))
+	}
+	return out
 }
 
 // textPart wraps text.
@@ -112,23 +237,18 @@ func textPart(text value.Value) value.Value {
 	return dictOf(pair{"type", value.Str("text")}, pair{"text", text})
 }
 
-// joinParts makes one text of text parts: joined by line ends, empty ones left out.
-func joinParts(parts []value.Value) (value.Value, error) {
+// joinTexts makes one text of text parts, joined by line ends.
+func joinTexts(parts []value.Value) (value.Value, error) {
 	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
 		text, ok := member(p, "text")
-		if !ok {
-			text, ok = member(p, "name")
-		}
 		if !ok {
 			continue
 		}
 		if !text.IsStr() {
 			return value.None, refuse("messages", "the text of a content part must be text")
 		}
-		if text.AsStr() != "" {
-			texts = append(texts, text.AsStr())
-		}
+		texts = append(texts, text.AsStr())
 	}
 	return value.Str(strings.Join(texts, "\n")), nil
 }

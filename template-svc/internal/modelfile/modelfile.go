@@ -12,9 +12,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 )
 
 // maxFileBytes bounds each file that is read; the largest real tokenizer_config.json is under 1 MiB.
@@ -26,6 +29,10 @@ type Files struct {
 	Dir string
 	// Templates are the sources by name; the plain one is "default".
 	Templates map[string]string
+	// Processor is the template of a multimodal processor (chat_template.json), empty where there is none.
+	Processor string
+	// Architecture is the first of config.json's architectures, empty where there is none.
+	Architecture string
 	// SpecialTokens are the named ones (bos_token, …) in the order of Names.
 	SpecialTokens map[string]string
 	// Unsupported says why the model does not use Jinja; empty when it does.
@@ -44,7 +51,7 @@ func Load(path, model string) (*Files, error) {
 		return nil, err
 	}
 	f := &Files{Dir: dir, Templates: map[string]string{}, SpecialTokens: map[string]string{}}
-	if f.Unsupported, err = unsupported(dir); err != nil {
+	if err := f.examine(dir); err != nil {
 		return nil, err
 	}
 	var config tokenizerConfig
@@ -61,6 +68,16 @@ func Load(path, model string) (*Files, error) {
 		f.Unsupported = "the model's folder has no chat template"
 	}
 	return f, nil
+}
+
+// Sources gives the templates by the names under which requests are matched, a processor's among them.
+func (f *Files) Sources() map[string]string {
+	if f.Processor == "" {
+		return f.Templates
+	}
+	out := maps.Clone(f.Templates)
+	out[chat.ProcessorTemplate] = f.Processor
+	return out
 }
 
 // Resolve finds the folder with the model's files.
@@ -166,9 +183,12 @@ func (f *Files) templates(dir string, config tokenizerConfig) error {
 	if err := f.fromConfig(config.ChatTemplate); err != nil {
 		return err
 	}
-	if len(f.Templates) > 0 {
-		return nil
-	}
+	return f.processor(dir)
+}
+
+// processor reads chat_template.json. vLLM asks the processor before the tokenizer where the model has one, save for
+// requests with tools; the tokenizer's own template serves those.
+func (f *Files) processor(dir string) error {
 	var processor struct {
 		ChatTemplate json.RawMessage `json:"chat_template"`
 	}
@@ -179,7 +199,13 @@ func (f *Files) templates(dir string, config tokenizerConfig) error {
 	if err != nil {
 		return err
 	}
-	return f.fromConfig(processor.ChatTemplate)
+	if len(f.Templates) == 0 {
+		return f.fromConfig(processor.ChatTemplate)
+	}
+	if exists(filepath.Join(dir, "preprocessor_config.json")) || exists(filepath.Join(dir, "processor_config.json")) {
+		_ = json.Unmarshal(processor.ChatTemplate, &f.Processor) // a list of templates is no processor's one template
+	}
+	return nil
 }
 
 // additional reads the named templates beside chat_template.jinja.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 )
 
 // folder writes files below a new directory and gives its path.
@@ -72,6 +74,68 @@ func TestLoadTemplates(t *testing.T) {
 			require.Equal(t, row.want, got.Templates)
 			require.Empty(t, got.Unsupported)
 		})
+	}
+}
+
+// TestProcessorTemplates: a multimodal model's processor is asked first, where vLLM finds one.
+func TestProcessorTemplates(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name  string
+		files map[string]string
+		want  map[string]string
+	}{
+		{
+			"beside the tokenizer's",
+			map[string]string{"chat_template.json": `{"chat_template":"P"}`, "preprocessor_config.json": `{}`},
+			map[string]string{"default": "A", chat.ProcessorTemplate: "P"},
+		},
+		{
+			"the newer name of a processor's file",
+			map[string]string{"chat_template.json": `{"chat_template":"P"}`, "processor_config.json": `{}`},
+			map[string]string{"default": "A", chat.ProcessorTemplate: "P"},
+		},
+		{
+			"a model without processor",
+			map[string]string{"chat_template.json": `{"chat_template":"P"}`},
+			map[string]string{"default": "A"},
+		},
+		{
+			"a list is no processor's",
+			map[string]string{
+				"chat_template.json": `{"chat_template":[{"name":"default","template":"P"}]}`, "preprocessor_config.json": `{}`,
+			},
+			map[string]string{"default": "A"},
+		},
+		{
+			"one file for both",
+			map[string]string{
+				"chat_template.json": `{"chat_template":"P"}`, "preprocessor_config.json": `{}`, "chat_template.jinja": "J",
+			},
+			map[string]string{"default": "J"},
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.files["tokenizer_config.json"] = `{"chat_template": "A"}`
+			got, err := Load(folder(t, row.files), "m")
+			require.NoError(t, err)
+			require.Equal(t, row.want, got.Sources())
+		})
+	}
+}
+
+func TestArchitecture(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		`{"architectures":["Qwen2VLForConditionalGeneration","Other"]}`: "Qwen2VLForConditionalGeneration",
+		`{"architectures":[]}`: "",
+		`{}`:                   "",
+	} {
+		got, err := Load(folder(t, map[string]string{"tokenizer_config.json": `{"chat_template":"A"}`, "config.json": config}), "m")
+		require.NoError(t, err)
+		require.Equal(t, want, got.Architecture)
 	}
 }
 

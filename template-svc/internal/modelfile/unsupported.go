@@ -24,30 +24,30 @@ func notJinja(name string) string {
 	return ""
 }
 
-// unsupported says why a folder's model does not use a Jinja template, or nothing.
-func unsupported(dir string) (string, error) {
-	tekken := exists(filepath.Join(dir, "tekken.json"))
-	versioned, err := filepath.Glob(filepath.Join(dir, "tokenizer.model.v*"))
-	if err != nil {
-		return "", fmt.Errorf("list %q: %w", dir, err)
-	}
-	if tekken || len(versioned) > 0 {
-		return "vLLM renders Mistral repositories with tekken.json or tokenizer.model.v* by mistral-common", nil
-	}
+// examine finds the model's architecture, and why it does not use a Jinja template, if so.
+func (f *Files) examine(dir string) error {
 	var config struct {
 		ModelType     string   `json:"model_type"`
 		Architectures []string `json:"architectures"`
 	}
-	if err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", nil
-		}
-		return "", err
+	if err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(config.Architectures) > 0 {
+		f.Architecture = config.Architectures[0]
+	}
+	versioned, err := filepath.Glob(filepath.Join(dir, "tokenizer.model.v*"))
+	if err != nil {
+		return fmt.Errorf("list %q: %w", dir, err)
+	}
+	if exists(filepath.Join(dir, "tekken.json")) || len(versioned) > 0 {
+		f.Unsupported = "vLLM renders Mistral repositories with tekken.json or tokenizer.model.v* by mistral-common"
+		return nil
 	}
 	for _, name := range append([]string{config.ModelType}, config.Architectures...) {
-		if why := notJinja(name); why != "" {
-			return why, nil
+		if f.Unsupported = notJinja(name); f.Unsupported != "" {
+			return nil
 		}
 	}
-	return "", nil
+	return nil
 }

@@ -171,7 +171,8 @@ type RouteRequest struct {
 	Tenant string `protobuf:"bytes,9,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	// Targets that failed this request already.
 	Exclude []*Target `protobuf:"bytes,10,rep,name=exclude,proto3" json:"exclude,omitempty"`
-	// How well the prompt is known: EXACT, or FALLBACK when hashes are over bytes.
+	// How well the prompt is known: EXACT, DEGRADED when only the first hashes are over tokens, or FALLBACK when all are
+	// over bytes.
 	Certainty Certainty `protobuf:"varint,11,opt,name=certainty,proto3,enum=kvmesh.scheduler.v1.Certainty" json:"certainty,omitempty"`
 	// Why the certainty is not EXACT, in one word ("template", "tokenizer", "media"). For receipts and metrics.
 	CertaintyReason string `protobuf:"bytes,12,opt,name=certainty_reason,json=certaintyReason,proto3" json:"certainty_reason,omitempty"`

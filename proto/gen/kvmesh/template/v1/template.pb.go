@@ -286,8 +286,17 @@ type RenderResponse struct {
 	ContentFormat ContentFormat `protobuf:"varint,3,opt,name=content_format,json=contentFormat,proto3,enum=kvmesh.template.v1.ContentFormat" json:"content_format,omitempty"`
 	// True when the template read the clock: the prompt changes with the worker's date.
 	TimeDependent bool `protobuf:"varint,4,opt,name=time_dependent,json=timeDependent,proto3" json:"time_dependent,omitempty"`
-	// Keys of multimodal items in prompt order; the text then holds placeholders only and units cannot be exact.
-	MediaKeys     []string `protobuf:"bytes,5,rep,name=media_keys,json=mediaKeys,proto3" json:"media_keys,omitempty"`
+	// Keys of multimodal items in prompt order; equal items have equal keys. The text holds a placeholder for each, which
+	// the worker replaces by as many tokens as the item needs.
+	MediaKeys []string `protobuf:"bytes,5,rep,name=media_keys,json=mediaKeys,proto3" json:"media_keys,omitempty"`
+	// With media: bytes of the text before the first placeholder. Their tokens are the worker's; later ones are not known.
+	ExactBytes uint32 `protobuf:"varint,6,opt,name=exact_bytes,json=exactBytes,proto3" json:"exact_bytes,omitempty"`
+	// With media: the text after exact_bytes, with keys in the places of media. It grows as the conversation does, so
+	// that a hash over it finds the conversation again; it is not what the worker tokenises.
+	Rest []*PromptPiece `protobuf:"bytes,7,rep,name=rest,proto3" json:"rest,omitempty"`
+	// Byte offsets into text at which the worker begins to tokenise anew, ascending: it encodes the pieces between them
+	// alone. Only formats that are not Jinja have any (Harmony: contents of several parts).
+	Cuts          []uint32 `protobuf:"varint,8,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +366,114 @@ func (x *RenderResponse) GetMediaKeys() []string {
 	return nil
 }
 
+func (x *RenderResponse) GetExactBytes() uint32 {
+	if x != nil {
+		return x.ExactBytes
+	}
+	return 0
+}
+
+func (x *RenderResponse) GetRest() []*PromptPiece {
+	if x != nil {
+		return x.Rest
+	}
+	return nil
+}
+
+func (x *RenderResponse) GetCuts() []uint32 {
+	if x != nil {
+		return x.Cuts
+	}
+	return nil
+}
+
+// PromptPiece is a part of a prompt with media.
+type PromptPiece struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Text, or a media item.
+	//
+	// Types that are valid to be assigned to Piece:
+	//
+	//	*PromptPiece_Text
+	//	*PromptPiece_MediaKey
+	Piece         isPromptPiece_Piece `protobuf_oneof:"piece"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromptPiece) Reset() {
+	*x = PromptPiece{}
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromptPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromptPiece) ProtoMessage() {}
+
+func (x *PromptPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromptPiece.ProtoReflect.Descriptor instead.
+func (*PromptPiece) Descriptor() ([]byte, []int) {
+	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PromptPiece) GetPiece() isPromptPiece_Piece {
+	if x != nil {
+		return x.Piece
+	}
+	return nil
+}
+
+func (x *PromptPiece) GetText() []byte {
+	if x != nil {
+		if x, ok := x.Piece.(*PromptPiece_Text); ok {
+			return x.Text
+		}
+	}
+	return nil
+}
+
+func (x *PromptPiece) GetMediaKey() string {
+	if x != nil {
+		if x, ok := x.Piece.(*PromptPiece_MediaKey); ok {
+			return x.MediaKey
+		}
+	}
+	return ""
+}
+
+type isPromptPiece_Piece interface {
+	isPromptPiece_Piece()
+}
+
+type PromptPiece_Text struct {
+	// Rendered text; may be empty.
+	Text []byte `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
+}
+
+type PromptPiece_MediaKey struct {
+	// Key of a media item.
+	MediaKey string `protobuf:"bytes,2,opt,name=media_key,json=mediaKey,proto3,oneof"`
+}
+
+func (*PromptPiece_Text) isPromptPiece_Piece() {}
+
+func (*PromptPiece_MediaKey) isPromptPiece_Piece() {}
+
 // ListModelsRequest has no options.
 type ListModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -366,7 +483,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[2]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +495,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[2]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +508,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{2}
+	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{3}
 }
 
 // ListModelsResponse lists configured models in name order.
@@ -405,7 +522,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[3]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -417,7 +534,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[3]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -430,7 +547,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{3}
+	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListModelsResponse) GetModels() []*TemplateModel {
@@ -459,7 +576,7 @@ type TemplateModel struct {
 
 func (x *TemplateModel) Reset() {
 	*x = TemplateModel{}
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[4]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +588,7 @@ func (x *TemplateModel) String() string {
 func (*TemplateModel) ProtoMessage() {}
 
 func (x *TemplateModel) ProtoReflect() protoreflect.Message {
-	mi := &file_kvmesh_template_v1_template_proto_msgTypes[4]
+	mi := &file_kvmesh_template_v1_template_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +601,7 @@ func (x *TemplateModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateModel.ProtoReflect.Descriptor instead.
 func (*TemplateModel) Descriptor() ([]byte, []int) {
-	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{4}
+	return file_kvmesh_template_v1_template_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TemplateModel) GetModel() string {
@@ -545,14 +662,22 @@ const file_kvmesh_template_v1_template_proto_rawDesc = "" +
 	"\x0e_chat_templateB\x18\n" +
 	"\x16_add_generation_promptB\x19\n" +
 	"\x17_continue_final_messageB\x13\n" +
-	"\x11_reasoning_effort\"\xd9\x01\n" +
+	"\x11_reasoning_effort\"\xc3\x02\n" +
 	"\x0eRenderResponse\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\fR\x04text\x12#\n" +
 	"\rtemplate_name\x18\x02 \x01(\tR\ftemplateName\x12H\n" +
 	"\x0econtent_format\x18\x03 \x01(\x0e2!.kvmesh.template.v1.ContentFormatR\rcontentFormat\x12%\n" +
 	"\x0etime_dependent\x18\x04 \x01(\bR\rtimeDependent\x12\x1d\n" +
 	"\n" +
-	"media_keys\x18\x05 \x03(\tR\tmediaKeys\"\x13\n" +
+	"media_keys\x18\x05 \x03(\tR\tmediaKeys\x12\x1f\n" +
+	"\vexact_bytes\x18\x06 \x01(\rR\n" +
+	"exactBytes\x123\n" +
+	"\x04rest\x18\a \x03(\v2\x1f.kvmesh.template.v1.PromptPieceR\x04rest\x12\x12\n" +
+	"\x04cuts\x18\b \x03(\rR\x04cuts\"K\n" +
+	"\vPromptPiece\x12\x14\n" +
+	"\x04text\x18\x01 \x01(\fH\x00R\x04text\x12\x1d\n" +
+	"\tmedia_key\x18\x02 \x01(\tH\x00R\bmediaKeyB\a\n" +
+	"\x05piece\"\x13\n" +
 	"\x11ListModelsRequest\"O\n" +
 	"\x12ListModelsResponse\x129\n" +
 	"\x06models\x18\x01 \x03(\v2!.kvmesh.template.v1.TemplateModelR\x06models\"\xe4\x01\n" +
@@ -591,30 +716,32 @@ func file_kvmesh_template_v1_template_proto_rawDescGZIP() []byte {
 }
 
 var file_kvmesh_template_v1_template_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_kvmesh_template_v1_template_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_kvmesh_template_v1_template_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_kvmesh_template_v1_template_proto_goTypes = []any{
 	(ContentFormat)(0),         // 0: kvmesh.template.v1.ContentFormat
 	(ModelState)(0),            // 1: kvmesh.template.v1.ModelState
 	(*RenderRequest)(nil),      // 2: kvmesh.template.v1.RenderRequest
 	(*RenderResponse)(nil),     // 3: kvmesh.template.v1.RenderResponse
-	(*ListModelsRequest)(nil),  // 4: kvmesh.template.v1.ListModelsRequest
-	(*ListModelsResponse)(nil), // 5: kvmesh.template.v1.ListModelsResponse
-	(*TemplateModel)(nil),      // 6: kvmesh.template.v1.TemplateModel
+	(*PromptPiece)(nil),        // 4: kvmesh.template.v1.PromptPiece
+	(*ListModelsRequest)(nil),  // 5: kvmesh.template.v1.ListModelsRequest
+	(*ListModelsResponse)(nil), // 6: kvmesh.template.v1.ListModelsResponse
+	(*TemplateModel)(nil),      // 7: kvmesh.template.v1.TemplateModel
 }
 var file_kvmesh_template_v1_template_proto_depIdxs = []int32{
 	0, // 0: kvmesh.template.v1.RenderResponse.content_format:type_name -> kvmesh.template.v1.ContentFormat
-	6, // 1: kvmesh.template.v1.ListModelsResponse.models:type_name -> kvmesh.template.v1.TemplateModel
-	1, // 2: kvmesh.template.v1.TemplateModel.state:type_name -> kvmesh.template.v1.ModelState
-	0, // 3: kvmesh.template.v1.TemplateModel.content_format:type_name -> kvmesh.template.v1.ContentFormat
-	2, // 4: kvmesh.template.v1.TemplateService.Render:input_type -> kvmesh.template.v1.RenderRequest
-	4, // 5: kvmesh.template.v1.TemplateService.ListModels:input_type -> kvmesh.template.v1.ListModelsRequest
-	3, // 6: kvmesh.template.v1.TemplateService.Render:output_type -> kvmesh.template.v1.RenderResponse
-	5, // 7: kvmesh.template.v1.TemplateService.ListModels:output_type -> kvmesh.template.v1.ListModelsResponse
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 1: kvmesh.template.v1.RenderResponse.rest:type_name -> kvmesh.template.v1.PromptPiece
+	7, // 2: kvmesh.template.v1.ListModelsResponse.models:type_name -> kvmesh.template.v1.TemplateModel
+	1, // 3: kvmesh.template.v1.TemplateModel.state:type_name -> kvmesh.template.v1.ModelState
+	0, // 4: kvmesh.template.v1.TemplateModel.content_format:type_name -> kvmesh.template.v1.ContentFormat
+	2, // 5: kvmesh.template.v1.TemplateService.Render:input_type -> kvmesh.template.v1.RenderRequest
+	5, // 6: kvmesh.template.v1.TemplateService.ListModels:input_type -> kvmesh.template.v1.ListModelsRequest
+	3, // 7: kvmesh.template.v1.TemplateService.Render:output_type -> kvmesh.template.v1.RenderResponse
+	6, // 8: kvmesh.template.v1.TemplateService.ListModels:output_type -> kvmesh.template.v1.ListModelsResponse
+	7, // [7:9] is the sub-list for method output_type
+	5, // [5:7] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_kvmesh_template_v1_template_proto_init() }
@@ -623,13 +750,17 @@ func file_kvmesh_template_v1_template_proto_init() {
 		return
 	}
 	file_kvmesh_template_v1_template_proto_msgTypes[0].OneofWrappers = []any{}
+	file_kvmesh_template_v1_template_proto_msgTypes[2].OneofWrappers = []any{
+		(*PromptPiece_Text)(nil),
+		(*PromptPiece_MediaKey)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kvmesh_template_v1_template_proto_rawDesc), len(file_kvmesh_template_v1_template_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

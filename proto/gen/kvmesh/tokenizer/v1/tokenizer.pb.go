@@ -161,7 +161,9 @@ type EncodeRequest struct {
 	// What enters the hashes.
 	Salting *Salting `protobuf:"bytes,4,opt,name=salting,proto3" json:"salting,omitempty"`
 	// Ids cost 4 bytes each; ask only when they are needed.
-	WantTokenIds  bool `protobuf:"varint,5,opt,name=want_token_ids,json=wantTokenIds,proto3" json:"want_token_ids,omitempty"`
+	WantTokenIds bool `protobuf:"varint,5,opt,name=want_token_ids,json=wantTokenIds,proto3" json:"want_token_ids,omitempty"`
+	// Byte offsets into text, ascending: what stands between them is encoded alone. Empty encodes the text whole.
+	Cuts          []uint32 `protobuf:"varint,6,rep,packed,name=cuts,proto3" json:"cuts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -229,6 +231,13 @@ func (x *EncodeRequest) GetWantTokenIds() bool {
 		return x.WantTokenIds
 	}
 	return false
+}
+
+func (x *EncodeRequest) GetCuts() []uint32 {
+	if x != nil {
+		return x.Cuts
+	}
+	return nil
 }
 
 // EncodeResponse is one prompt's length and hashes.
@@ -935,14 +944,16 @@ const file_kvmesh_tokenizer_v1_tokenizer_proto_rawDesc = "" +
 	"\tlora_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\bloraName\x12'\n" +
 	"\n" +
 	"cache_salt\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80 R\tcacheSalt\x12,\n" +
-	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\vblockTokens\"\xd1\x01\n" +
+	"\fblock_tokens\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\vblockTokens\"\xf1\x01\n" +
 	"\rEncodeRequest\x12 \n" +
 	"\x05model\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\fR\x04text\x12,\n" +
 	"\x12add_special_tokens\x18\x03 \x01(\bR\x10addSpecialTokens\x126\n" +
 	"\asalting\x18\x04 \x01(\v2\x1c.kvmesh.tokenizer.v1.SaltingR\asalting\x12$\n" +
-	"\x0ewant_token_ids\x18\x05 \x01(\bR\fwantTokenIds\"\x90\x01\n" +
+	"\x0ewant_token_ids\x18\x05 \x01(\bR\fwantTokenIds\x12\x1e\n" +
+	"\x04cuts\x18\x06 \x03(\rB\n" +
+	"\xbaH\a\x92\x01\x04\x10\x80\x80\x04R\x04cuts\"\x90\x01\n" +
 	"\x0eEncodeResponse\x12\x1f\n" +
 	"\vtoken_count\x18\x01 \x01(\rR\n" +
 	"tokenCount\x12\x1f\n" +
