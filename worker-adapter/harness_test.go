@@ -144,7 +144,11 @@ func (m *mesh) hit(rank uint32, ids []uint32, blockTokens int) int {
 	for n < len(units) && m.rank(rank).held[units[n]] > 0 {
 		n++
 	}
-	return min(n*kvblock.UnitTokens/blockTokens*blockTokens, kvblock.HitLimit(len(ids), blockTokens))
+	limit := kvblock.HitLimit(len(ids), blockTokens)
+	if m.rank(rank).held[kvblock.HybridMark] > 0 {
+		n = m.rank(rank).deepest(units[:min(n, limit/kvblock.UnitTokens)], blockTokens/kvblock.UnitTokens)
+	}
+	return min(n*kvblock.UnitTokens/blockTokens*blockTokens, limit)
 }
 
 // worker is a simulated vLLM and its address.

@@ -3,8 +3,10 @@ package doctor_test
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +35,19 @@ func start(t *testing.T, cfg fakevllm.Config) string {
 	return "http://" + s.Addr()
 }
 
+// compute has a worker compute a prompt of a few blocks, whose events have gone out before it answers.
+func compute(t *testing.T, url string) {
+	t.Helper()
+	body := `{"prompt": [` + strings.Repeat("7, ", 99) + `8], "max_tokens": 1}`
+	resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	http.DefaultClient.CloseIdleConnections()
+}
+
 // worst is the worst finding, by level and subject.
 func worst(found []doctor.Finding) doctor.Finding {
 	rank := map[doctor.Level]int{doctor.OK: 1, doctor.Warn: 2, doctor.Fail: 3}
@@ -53,12 +68,14 @@ func TestExamine(t *testing.T) {
 	off.Enable = false
 	wrong.Endpoint = "tcp://127.0.0.1:45561"
 	rows := []struct {
-		name   string
-		cfg    fakevllm.Config
-		key    string
-		level  doctor.Level
-		text   string
-		change string
+		name string
+		cfg  fakevllm.Config
+		key  string
+		// prompts are computed before the worker is examined.
+		prompts int
+		level   doctor.Level
+		text    string
+		change  string
 	}{
 		{name: "well", cfg: fakevllm.Config{KVEvents: events}, level: doctor.OK},
 		{name: "two ranks", cfg: fakevllm.Config{KVEvents: events, DataParallelSize: 2}, level: doctor.OK},
@@ -79,6 +96,12 @@ func TestExamine(t *testing.T) {
 			level: doctor.Warn, text: "24", change: "--block-size",
 		},
 		{
+			name: "hybrid", cfg: fakevllm.Config{
+				KVEvents: events, Hybrid: fakevllm.Hybrid{SlidingGroups: 2, WindowTokens: 64},
+			},
+			prompts: 1, level: doctor.Warn, text: "3 cache groups", change: "predicts by that rule",
+		},
+		{
 			name: "no key", cfg: fakevllm.Config{KVEvents: events, APIKeys: []string{"k"}},
 			level: doctor.Fail, text: "401", change: "--api-key",
 		},
@@ -88,6 +111,9 @@ func TestExamine(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t, row.cfg)
+			for range row.prompts {
+				compute(t, url)
+			}
 			w := worst(doctor.Examine(t.Context(), doctor.Target{URL: url, APIKey: row.key}))
 			require.Equal(t, row.level, w.Level, "%+v", w)
 			require.Contains(t, w.Text, row.text)

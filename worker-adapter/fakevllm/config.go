@@ -39,6 +39,10 @@ type KVEvents struct {
 	BytesHashes bool `yaml:"bytes_hashes"`
 }
 
+// Hybrid makes the worker serve a model with several cache groups, as vLLM numbers them: sliding-window groups first,
+// then one of full attention. A hit ends only where all of them can end one.
+type Hybrid = engine.Hybrid
+
 // LoRA is an adapter that is loaded from the start.
 type LoRA struct {
 	Name string `yaml:"name"`
@@ -70,6 +74,8 @@ type Config struct {
 	// SchedulingPolicy is "fcfs" or "priority".
 	SchedulingPolicy     string `yaml:"scheduling_policy"`
 	DisablePrefixCaching bool   `yaml:"disable_prefix_caching"`
+	// Hybrid has sliding_groups and window_tokens; no groups are a plain model.
+	Hybrid Hybrid `yaml:"hybrid"`
 
 	// Profile names a built-in step-time model, Coefficients (if not zero) replace it. Speedup divides step times;
 	// Instant makes them nothing.
@@ -168,6 +174,8 @@ func (c *Config) Validate() error {
 		{"kv_events.buffer_steps", c.KVEvents.BufferSteps, 1},
 		{"kv_events.hwm", c.KVEvents.HWM, 0},
 		{"max_loras", c.MaxLoRAs, 0},
+		{"hybrid.sliding_groups", c.Hybrid.SlidingGroups, 0},
+		{"hybrid.window_tokens", c.Hybrid.WindowTokens, min(c.Hybrid.SlidingGroups, 2)},
 		{"eos_token_id", c.EOSTokenID, 0},
 		{"embedding_size", c.EmbeddingSize, 1},
 	} {

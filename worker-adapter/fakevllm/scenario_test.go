@@ -135,6 +135,9 @@ func TestCapturedScenariosHaveTheirEvents(t *testing.T) {
 	old := func(c *fakevllm.Config) { c.Version, c.KVEvents.Topic, c.MaxModelLen = "0.23.0", "kv@old", 1024 }
 	oldSmall := func(c *fakevllm.Config) { old(c); c.NumGPUBlocks = 40 }
 	whole := func(c *fakevllm.Config) { c.KVEvents.BytesHashes = true }
+	hybrid := func(c *fakevllm.Config) {
+		c.NumGPUBlocks, c.Hybrid = 256, fakevllm.Hybrid{SlidingGroups: 2, WindowTokens: 64}
+	}
 	generated := "generated tokens are the model's"
 	for _, row := range []struct {
 		file   string
@@ -159,6 +162,7 @@ func TestCapturedScenariosHaveTheirEvents(t *testing.T) {
 		{file: "kv-n-chunked-prefill.jsonl"},
 		{file: "kv-p-short.jsonl"},
 		{file: "kv-q-report-full-session.jsonl"},
+		{file: "kv-t-hybrid-swa.jsonl", adjust: hybrid, tokens: generated},
 		{file: "bytes-kv-a-five-blocks.jsonl", adjust: whole},
 		{file: "bytes-kv-d-lora.jsonl", adjust: whole},
 		{file: "bytes-kv-e-cache-salt.jsonl", adjust: whole},

@@ -40,6 +40,7 @@ type Config struct {
 	PrefixCaching    bool
 	StrictLRU        bool // vLLM 0.23: a released block without contents waits its turn like the others
 	Priority         bool // --scheduling-policy priority
+	Hybrid           Hybrid
 	Profile          Profile
 	Speedup          float64 // divides all step times; 0 makes them nothing
 }
@@ -96,7 +97,10 @@ func (e *Engine) Submit(seqs ...*Seq) error {
 }
 
 // Fits tells whether a sequence of so many tokens can ever run.
-func (e *Engine) Fits(tokens int) bool { return tokens <= e.cfg.Blocks*e.cfg.BlockSize }
+func (e *Engine) Fits(tokens int) bool {
+	lanes := make([]lane, e.cfg.Hybrid.SlidingGroups)
+	return (tokens+e.cfg.BlockSize-1)/e.cfg.BlockSize+e.sched.laneNeed(lanes, tokens) <= e.cfg.Blocks
+}
 
 // Abort ends jobs with the given final state; those that ended already stay as they are.
 func (e *Engine) Abort(state State, seqs ...*Seq) {

@@ -8,6 +8,7 @@ const medium = "GPU"
 // block is one physical KV block. Free blocks (refs 0) form the reuse queue; cached ones keep their contents there.
 type block struct {
 	hash       Hash
+	group      int32
 	cached     bool
 	refs       int32
 	prev, next int32 // neighbours in the free queue
@@ -27,6 +28,9 @@ type pool struct {
 	// strict queues all blocks by last use; otherwise those without contents are reused before any cached one.
 	strict bool
 }
+
+// key is a block's place in the map: groups keep blocks of their own under equal hashes.
+func key(h *Hash, group int32) uint64 { return h.Uint64() + uint64(group)*0x9e3779b97f4a7c15 }
 
 // newPool has n usable blocks.
 func newPool(n int, strict bool) *pool {
@@ -56,10 +60,10 @@ func (p *pool) unlink(i int32) {
 	p.free--
 }
 
-// lookup returns the blocks of the longest cached prefix of the chain.
-func (p *pool) lookup(dst []int32, chain []Hash) []int32 {
+// lookup returns the blocks of the longest prefix of the chain that a group has cached.
+func (p *pool) lookup(dst []int32, chain []Hash, group int32) []int32 {
 	for i := range chain {
-		b, ok := p.byHash[chain[i].Uint64()]
+		b, ok := p.byHash[key(&chain[i], group)]
 		if !ok {
 			break
 		}
@@ -99,7 +103,7 @@ func (p *pool) take(dst []int32, n int) []int32 {
 		if b.cached {
 			p.forget(i)
 			p.events = append(p.events, kvevent.Event{
-				Kind: kvevent.BlockRemoved, Hashes: []Hash{b.hash}, Medium: medium,
+				Kind: kvevent.BlockRemoved, Hashes: []Hash{b.hash}, Medium: medium, Group: int(b.group),
 			})
 		}
 		b.refs = 1
@@ -111,29 +115,29 @@ func (p *pool) take(dst []int32, n int) []int32 {
 // forget takes block i out of the map and keeps its twins.
 func (p *pool) forget(i int32) {
 	b := &p.blocks[i]
-	key := b.hash.Uint64()
+	at := key(&b.hash, b.group)
 	b.cached = false
-	if head := p.byHash[key]; head != i {
+	if head := p.byHash[at]; head != i {
 		for p.blocks[head].twin != i {
 			head = p.blocks[head].twin
 		}
 		p.blocks[head].twin = b.twin
 	} else if b.twin == none {
-		delete(p.byHash, key)
+		delete(p.byHash, at)
 	} else {
-		p.byHash[key] = b.twin
+		p.byHash[at] = b.twin
 	}
 	b.twin = none
 }
 
-// cache gives a referenced block its contents.
-func (p *pool) cache(i int32, h Hash) {
+// cache gives a group's referenced block its contents.
+func (p *pool) cache(i int32, h Hash, group int32) {
 	b := &p.blocks[i]
-	b.hash, b.cached, b.twin = h, true, none
-	key := h.Uint64()
-	at, ok := p.byHash[key]
+	b.hash, b.group, b.cached, b.twin = h, group, true, none
+	k := key(&h, group)
+	at, ok := p.byHash[k]
 	if !ok {
-		p.byHash[key] = i
+		p.byHash[k] = i
 		return
 	}
 	for p.blocks[at].twin != none {

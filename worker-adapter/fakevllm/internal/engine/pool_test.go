@@ -103,7 +103,7 @@ func TestPoolBehavesAsItsDescription(t *testing.T) {
 						numbers[i] = family*10 + i
 						chain[i] = hashOf(numbers[i])
 					}
-					hits := real.lookup(nil, chain[:len(chain)-1])
+					hits := real.lookup(nil, chain[:len(chain)-1], 0)
 					require.Equal(t, model.lookup(numbers[:len(chain)-1]), hits)
 					need := len(chain) - len(hits)
 					if need+real.idle(hits) > real.free {
@@ -115,7 +115,7 @@ func TestPoolBehavesAsItsDescription(t *testing.T) {
 					require.Equal(t, model.take(need), fresh)
 					blocks := append(slices.Clone(hits), fresh...)
 					for i := len(hits); i < len(chain)-r.IntN(2); i++ {
-						real.cache(blocks[i], chain[i])
+						real.cache(blocks[i], chain[i], 0)
 						model.hash[blocks[i]] = numbers[i]
 						model.order = append(model.order, blocks[i])
 					}
@@ -147,11 +147,11 @@ func TestPoolForgetsOnlyWhenNothingIsInUse(t *testing.T) {
 	t.Parallel()
 	p := newPool(4, false)
 	blocks := p.take(nil, 2)
-	p.cache(blocks[0], hashOf(1))
+	p.cache(blocks[0], hashOf(1), 0)
 	require.False(t, p.reset())
 	p.release(blocks)
 	require.True(t, p.reset())
-	require.Empty(t, p.lookup(nil, []Hash{hashOf(1)}))
+	require.Empty(t, p.lookup(nil, []Hash{hashOf(1)}, 0))
 	require.Equal(t, kvevent.AllBlocksCleared, p.events[len(p.events)-1].Kind)
 	require.Len(t, p.take(nil, 4), 4)
 	require.Len(t, p.events, 1, "forgotten blocks are not removed once more")

@@ -7,7 +7,7 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/kvevent"
 )
 
-// specKind is the only kind of cache this model has: one group of full attention.
+// specKind is the kind of a plain model's one cache group, and of a hybrid one's last.
 const specKind = "full_attention"
 
 // share is a sequence's part of one step.
@@ -109,14 +109,25 @@ func (s *scheduler) admit(q *Seq, budget int) int {
 	bs := s.cfg.BlockSize
 	hits := s.scratch[:0]
 	if s.cfg.PrefixCaching && !q.SkipRead {
-		hits = s.pool.lookup(hits, q.chain[:min(len(q.chain), (len(q.tokens)-1)/bs)])
+		hits = s.pool.lookup(hits, q.chain[:min(len(q.chain), (len(q.tokens)-1)/bs)], s.full())
+	}
+	n, lanes := s.cut(q, len(hits))
+	if s.full() > 0 {
+		hits = hits[:n]
 	}
 	s.scratch = hits
-	need := (len(q.tokens)+bs-1)/bs - len(hits)
-	if need+s.pool.idle(hits) > s.pool.free {
+	need := (len(q.tokens)+bs-1)/bs - len(hits) + s.laneNeed(lanes, len(q.tokens)) + s.pool.idle(hits)
+	for _, l := range lanes {
+		need += s.pool.idle(l.blocks)
+	}
+	if need > s.pool.free {
 		return 0
 	}
 	s.pool.touch(hits)
+	for _, l := range lanes {
+		s.pool.touch(l.blocks)
+	}
+	q.lanes = lanes
 	q.blocks = append(q.blocks[:0], hits...)
 	q.stored = len(hits)
 	q.computed = len(hits) * bs
@@ -124,7 +135,7 @@ func (s *scheduler) admit(q *Seq, budget int) int {
 	if q.ReportFull && len(hits) > 0 {
 		s.announce(q, 0, len(hits))
 	}
-	n := min(len(q.tokens)-q.computed, budget)
+	n = min(len(q.tokens)-q.computed, budget)
 	s.allocate(q, n)
 	return n
 }
@@ -150,33 +161,28 @@ func (s *scheduler) count(q *Seq) {
 func (s *scheduler) allocate(q *Seq, n int) bool {
 	bs := s.cfg.BlockSize
 	need := (q.computed+n+bs-1)/bs - len(q.blocks)
-	if need > s.pool.free {
+	if max(0, need)+s.laneNeed(q.lanes, q.computed+n) > s.pool.free {
 		return false
 	}
+	s.slide(q, q.computed+n)
 	if need > 0 {
 		q.blocks = s.pool.take(q.blocks, need)
 	}
 	if full := (q.computed + n) / bs; s.cfg.PrefixCaching && full > q.stored {
 		for i := q.stored; i < full; i++ {
-			s.pool.cache(q.blocks[i], q.chain[i])
+			s.pool.cache(q.blocks[i], q.chain[i], s.full())
 		}
+		s.announceLanes(q, full)
 		s.announce(q, q.stored, full)
 		q.stored = full
 	}
 	return true
 }
 
-// announce queues one BlockStored for blocks [from, to) of a sequence. Token memory is shared: it is never changed.
+// announce queues the BlockStored of the group of full attention for blocks [from, to) of a sequence.
 func (s *scheduler) announce(q *Seq, from, to int) {
-	bs := s.cfg.BlockSize
-	e := kvevent.Event{
-		Kind: kvevent.BlockStored, Hashes: q.chain[from:to:to], Tokens: q.tokens[from*bs : to*bs : to*bs],
-		BlockSize: bs, LoRAID: q.Scope.LoRAID, LoRAName: q.Scope.LoRAName, Medium: medium,
-		Extras: make([][]kvevent.Extra, to-from), SpecKind: specKind, Session: q.Session,
-	}
-	if from > 0 {
-		e.Parent = &q.chain[from-1]
-	}
+	e := s.stored(q, from, to)
+	e.Extras = make([][]kvevent.Extra, to-from)
 	for i := from; i < to; i++ {
 		e.Extras[i-from] = q.Scope.extras(i)
 	}
@@ -213,6 +219,7 @@ func (s *scheduler) remove(q *Seq) {
 	if i := slices.IndexFunc(s.step, func(w share) bool { return w.seq == q }); i >= 0 {
 		s.step = slices.Delete(s.step, i, i+1)
 	}
+	s.releaseLanes(q)
 	s.pool.release(q.blocks)
 	q.blocks, q.computed, q.stored = q.blocks[:0], 0, 0
 }

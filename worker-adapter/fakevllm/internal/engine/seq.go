@@ -41,8 +41,9 @@ type Seq struct {
 	tokens   []uint32 // prompt and what was generated
 	chain    []Hash
 	blocks   []int32
-	computed int // tokens whose KV is in blocks
-	stored   int // leading blocks that are in the cache
+	lanes    []lane // blocks in a hybrid model's sliding groups
+	computed int    // tokens whose KV is in blocks
+	stored   int    // leading blocks that are in the cache
 	arrival  uint64
 	admitted bool
 
