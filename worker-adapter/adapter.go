@@ -140,6 +140,9 @@ func (s *Service) Run(ctx context.Context) error {
 
 // step asks the worker, moves the streams, and has the card published. Streams outlive ctx: they end with work.
 func (s *Service) step(ctx, work context.Context, w *vllm.Watcher) {
+	if s.follow.deaf() {
+		w.Reread()
+	}
 	v := w.Step(ctx)
 	if ctx.Err() != nil {
 		return
@@ -206,12 +209,13 @@ func (s *Service) streamCurrent() {
 	}
 }
 
-// pause waits until the next step is due: soon while the worker is busy, and while it is not there, because requests
-// wait for the moment when it is back.
+// pause waits until the next step is due: soon while the worker is busy, and while it or its events are not there,
+// because requests wait for the moment when it is back.
 func (s *Service) pause(ctx context.Context) {
+	deaf := s.follow.deaf()
 	s.mu.Lock()
 	d := s.cfg.PollIdle
-	if s.view.Busy() || s.draining != "" || s.view.Life == vllm.Starting {
+	if deaf || s.view.Busy() || s.draining != "" || s.view.Life == vllm.Starting {
 		d = s.cfg.PollBusy
 	}
 	s.mu.Unlock()

@@ -320,6 +320,16 @@ func (f *follower) connecting() bool {
 	return false
 }
 
+// deaf is true while a stream's last connection has ended or failed.
+func (f *follower) deaf() bool {
+	for _, s := range f.all() {
+		if st := s.Status(); !st.Feed.Connected && st.Feed.Fault != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // severity orders the states by how little can be said of the cache.
 func severity(s workerv1.EventState) int {
 	switch s {

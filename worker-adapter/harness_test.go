@@ -155,6 +155,8 @@ func (m *mesh) hit(rank uint32, ids []uint32, blockTokens int) int {
 type worker struct {
 	*fakevllm.Server
 	url string
+	// stop ends it before the test does.
+	stop func()
 }
 
 func startWorker(t *testing.T, cfg fakevllm.Config) worker {
@@ -169,11 +171,12 @@ func startWorker(t *testing.T, cfg fakevllm.Config) worker {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	return worker{Server: s, url: "http://" + s.Addr()}
+	t.Cleanup(stop)
+	return worker{Server: s, url: "http://" + s.Addr(), stop: stop}
 }
 
 // complete sends token ids as a prompt and returns how many of them the worker had cached.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -66,12 +67,17 @@ type Watcher struct {
 	paused   bool
 	health   error
 	flags    bool
+	reread   bool
 }
 
 // NewWatcher watches a server.
 func NewWatcher(client *Client, clock func() time.Time) *Watcher {
 	return &Watcher{client: client, clock: clock, view: View{Detail: "not asked yet"}}
 }
+
+// Reread has the next step ask again where the worker publishes: nothing is heard at the addresses that it told, and a
+// worker that restarted between two steps may have others.
+func (w *Watcher) Reread() { w.reread = true }
 
 // Step asks what is due and returns the view. It takes at most a few call timeouts.
 func (w *Watcher) Step(ctx context.Context) View {
@@ -100,11 +106,26 @@ func (w *Watcher) ask(ctx context.Context) error {
 		return w.discover(ctx)
 	}
 	w.view.Metrics, w.view.MetricsAt = m, w.clock()
+	if w.reread {
+		w.askSources(ctx)
+	}
 	if w.clock().Sub(w.slowAt) < slowEvery {
 		return nil
 	}
 	w.slowAt = w.clock()
 	return w.askSlow(ctx)
+}
+
+// askSources asks where the worker publishes; other addresses than before are those of another process. A failure says
+// nothing: the question is put again while nothing is heard.
+func (w *Watcher) askSources(ctx context.Context) {
+	w.reread = false
+	sources, err := w.client.Sources(ctx)
+	if err != nil || slices.Equal(sources, w.view.Sources) {
+		return
+	}
+	w.view.Sources = sources
+	w.view.Generation++
 }
 
 // restarted is true when the process behind the port is another one.
