@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -119,31 +120,41 @@ func (s *Set) StartOne(ctx context.Context, name string) error {
 	cmd := exec.Command(filepath.Join(s.dir, row.Command[0]), row.Command[1:]...)
 	cmd.Env = append(os.Environ(), row.Env...)
 	cmd.Stdout, cmd.Stderr = s.errs, s.errs
-	// A group of its own: a terminal's Ctrl-C reaches the supervisor alone, which stops the rest in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = attributes()
+	r := &running{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error, 1)
+	go s.live(name, r, started)
+	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	r := &running{cmd: cmd, done: make(chan struct{})}
-	s.mu.Lock()
-	s.procs[name] = r
-	s.mu.Unlock()
-	go s.watch(name, r)
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	return s.awaitReady(ctx, row, r)
 }
 
-// watch reaps a process and reports an end that nobody asked for.
-func (s *Set) watch(name string, r *running) {
+// live starts a process, reaps it, and reports an end that nobody asked for. It keeps its thread as long as the process
+// lives: Linux tells a child of its parent's death when the thread that started it ends.
+func (s *Set) live(name string, r *running, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	s.mu.Lock()
+	err := r.cmd.Start()
+	if err == nil {
+		s.procs[name] = r
+	}
+	s.mu.Unlock()
+	started <- err
+	if err != nil {
+		return
+	}
 	_ = r.cmd.Wait()
-	close(r.done)
 	s.mu.Lock()
 	asked := r.quit
 	if s.procs[name] == r {
 		delete(s.procs, name)
 	}
 	s.mu.Unlock()
+	close(r.done)
 	if !asked {
 		select {
 		case s.ended <- name:
