@@ -17,6 +17,7 @@ import (
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	"github.com/kvmesh/kvmesh/services/kit/deadline"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
@@ -107,10 +108,10 @@ func (s *Service) Render(ctx context.Context, r *templatev1.RenderRequest) (*tem
 	case e.model == nil:
 		return nil, s.failed(fault.New(faultv1.Reason_REASON_UNSUPPORTED_MODEL, "%s", e.detail))
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.RenderTimeout)
-	defer cancel()
+	bounded := deadline.With(ctx, s.cfg.RenderTimeout)
+	defer bounded.End()
 	start := time.Now()
-	result, err := e.model.Render(ctx, requestOf(r))
+	result, err := e.model.Render(bounded, requestOf(r))
 	s.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return nil, s.failed(faultOf(err))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	"github.com/kvmesh/kvmesh/services/kit/deadline"
 )
 
 // reportTimeout bounds a Progress or Settle call. They are made while the client waits for nothing.
@@ -58,8 +59,8 @@ func (l *Lease) TTFT() time.Duration {
 
 // Progress reports the first token. A scheduler that does not take it loses nothing but accuracy.
 func (l *Lease) Progress() {
-	ctx, cancel := context.WithTimeout(l.ctx, reportTimeout)
-	defer cancel()
+	ctx := deadline.With(l.ctx, reportTimeout)
+	defer ctx.End()
 	_, _ = l.client.Progress(ctx, &schedulerv1.ProgressRequest{
 		Reservation: l.Route.GetReservation(), TtftUs: uint32(l.TTFT().Microseconds()),
 	})
@@ -85,8 +86,8 @@ func (l *Lease) Settle(r Result) {
 		tokens := uint32(r.PromptTokens)
 		req.PromptTokens = &tokens
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, reportTimeout)
-	defer cancel()
+	ctx := deadline.With(l.ctx, reportTimeout)
+	defer ctx.End()
 	_, _ = l.client.Settle(ctx, req)
 }
 

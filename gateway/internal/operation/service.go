@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc"
 
@@ -80,6 +81,9 @@ var (
 
 // New makes the services.
 func New(cfg Config, deps Deps) *Service {
+	if _, off := deps.Tracer.(noop.TracerProvider); off {
+		deps.Tracer = nil
+	}
 	return &Service{cfg: cfg, deps: deps, stored: newStored()}
 }
 

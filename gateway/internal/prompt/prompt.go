@@ -10,6 +10,7 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
 	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/deadline"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 
@@ -99,8 +100,8 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 	if p.resting.now(m.Base) {
 		return nil, ReasonSlow
 	}
-	bounded, cancel := context.WithTimeout(ctx, p.cfg.Budget)
-	defer cancel()
+	bounded := deadline.With(ctx, p.cfg.Budget)
+	defer bounded.End()
 	out, reason := p.ask(bounded, q, m)
 	late := bounded.Err() != nil && ctx.Err() == nil
 	if out == nil && late {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
 	"os"
@@ -25,14 +26,19 @@ func TestMain(m *testing.M) { kittest.Leak(m) }
 
 // door is one way to reach a server; the same cases go through all of them.
 type door struct {
-	name   string
-	mem    bool
+	name string
+	mem  bool
+	// quiet is a server without debug lines: unary calls in memory then skip the chain.
+	quiet  bool
 	server func(t *testing.T) (rpc.ServerConfig, rpc.ClientConfig)
 }
 
 func doors() []door {
 	return []door{
 		{name: "mem", mem: true, server: func(*testing.T) (rpc.ServerConfig, rpc.ClientConfig) {
+			return rpc.ServerConfig{Address: "mem://echo"}, rpc.ClientConfig{}
+		}},
+		{name: "direct", mem: true, quiet: true, server: func(*testing.T) (rpc.ServerConfig, rpc.ClientConfig) {
 			return rpc.ServerConfig{Address: "mem://echo"}, rpc.ClientConfig{}
 		}},
 		{name: "unix", server: func(t *testing.T) (rpc.ServerConfig, rpc.ClientConfig) {
@@ -80,6 +86,9 @@ func eachDoor(t *testing.T, deps rpc.ServerDeps, run func(t *testing.T, e *echo,
 func open(t *testing.T, d door, deps rpc.ServerDeps, e *echo) bundle {
 	t.Helper()
 	deps.Network = rpc.NewNetwork()
+	if d.quiet && deps.Log == nil {
+		deps.Log = slog.New(slog.DiscardHandler)
+	}
 	sc, cc := d.server(t)
 	srv := kittest.Serve(t, sc, deps, e.register)
 	conn, err := rpc.Dial(srv.Addr(), cc, rpc.ClientDeps{Network: deps.Network})

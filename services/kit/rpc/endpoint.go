@@ -3,12 +3,14 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/deadline"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 )
 
@@ -20,26 +22,53 @@ type endpoint struct {
 	unary   grpc.UnaryServerInterceptor
 	stream  grpc.StreamServerInterceptor
 
+	// direct runs unary calls; nil where interceptors or traces need the chain.
+	direct *directCalls
+	// base is what handlers' contexts hold of the server.
+	base context.Context //nolint:containedctx // the root of every handler's context
+
 	mu       sync.Mutex
-	running  map[*memCall]struct{}
+	running  *memCall // a list
 	draining bool
 	stopped  bool          // running calls were cancelled
 	idle     chan struct{} // closed when draining and nothing runs
 }
 
-// memCall is one running call. ctx is the handler's; what the caller owes is end.
+// memCall is one running call and its handler's context, which ends with the caller's and has none of its values. What
+// the caller owes is endpoint.end.
 type memCall struct {
 	memTransport
-	caller context.Context
-	ctx    context.Context
-	cancel context.CancelFunc
+	deadline.Context
+	ep     *endpoint
+	caller context.Context //nolint:containedctx // the call is a context
+
+	prep   *preparer
+	once   sync.Once
+	values context.Context //nolint:containedctx // as above; made when a handler asks for a value
+
+	before, after *memCall // in endpoint.running, guarded by its mu
+}
+
+// Value is the incoming metadata's, the peer's and the transport's. Most handlers never ask, and the metadata of a call
+// is not gathered before.
+func (c *memCall) Value(key any) any {
+	if _, ancestor := key.(*int); ancestor { // see deadline.Context
+		return c.Context.Value(key)
+	}
+	c.once.Do(func() {
+		ctx := metadata.NewIncomingContext(c.ep.base, c.prep.metadata(c.caller))
+		c.values = grpc.NewContextWithServerTransportStream(ctx, &c.memTransport)
+	})
+	return c.values.Value(key)
 }
 
 // memMethod is one method of one registered service; exactly one of unary and stream is set.
 type memMethod struct {
-	impl   any
-	unary  *grpc.MethodDesc
-	stream *grpc.StreamDesc
+	impl    any
+	unary   *grpc.MethodDesc
+	stream  *grpc.StreamDesc
+	metrics *methodMetrics // of unary ones
+	counted int64
 }
 
 // memAddr is a mem:// name as a net.Addr.
@@ -50,18 +79,21 @@ func (a memAddr) String() string { return SchemeMem + "://" + string(a) }
 
 // newEndpoint is not on the network yet: Start takes the name.
 func newEndpoint(name string, list []Interceptor) *endpoint {
-	e := &endpoint{addr: memAddr(name), methods: map[string]memMethod{}}
-	e.running, e.idle = map[*memCall]struct{}{}, make(chan struct{})
+	e := &endpoint{addr: memAddr(name), methods: map[string]memMethod{}, idle: make(chan struct{})}
 	e.peer = &peer.Peer{Addr: e.addr, LocalAddr: e.addr}
+	e.base = peer.NewContext(context.Background(), e.peer)
 	e.unary, e.stream = chainUnary(list), chainStream(list)
 	return e
 }
 
-// register adds a service's methods.
-func (e *endpoint) register(desc *grpc.ServiceDesc, impl any) {
+// register adds a service's methods, whose metrics are bound.
+func (e *endpoint) register(desc *grpc.ServiceDesc, impl any, metrics *serverMetrics) {
 	prefix := "/" + desc.ServiceName + "/"
 	for i := range desc.Methods {
-		e.methods[prefix+desc.Methods[i].MethodName] = memMethod{impl: impl, unary: &desc.Methods[i]}
+		name := prefix + desc.Methods[i].MethodName
+		e.methods[name] = memMethod{
+			impl: impl, unary: &desc.Methods[i], metrics: metrics.of(name), counted: counted(name),
+		}
 	}
 	for i := range desc.Streams {
 		e.methods[prefix+desc.Streams[i].StreamName] = memMethod{impl: impl, stream: &desc.Streams[i]}
@@ -69,32 +101,37 @@ func (e *endpoint) register(desc *grpc.ServiceDesc, impl any) {
 }
 
 // begin admits a call, or refuses it while the server stops. Each admitted call is ended once. The handler's context
-// has the caller's deadline and cancellation, a peer, the incoming metadata and nothing else.
-func (e *endpoint) begin(caller context.Context, method string, md metadata.MD) (*memCall, error) {
-	c := &memCall{memTransport: memTransport{method: method}, caller: caller}
-	c.ctx, c.cancel = context.WithCancel(valueless{caller})
+// has the caller's deadline (an earlier one with due), its cancellation, a peer, the incoming metadata and nothing else.
+func (e *endpoint) begin(caller context.Context, method string, prep *preparer, due time.Time) (*memCall, error) {
+	c := &memCall{memTransport: memTransport{method: method}, ep: e, caller: caller, prep: prep}
+	c.Start(caller, due)
 	e.mu.Lock()
-	draining := e.draining
-	if !draining {
-		e.running[c] = struct{}{}
-	}
-	e.mu.Unlock()
-	if draining {
-		c.cancel()
+	defer e.mu.Unlock()
+	if e.draining {
 		return nil, fault.New(faultv1.Reason_REASON_UNAVAILABLE, "the server at %s is stopping", e.addr)
 	}
-	c.ctx = metadata.NewIncomingContext(peer.NewContext(c.ctx, e.peer), md)
-	c.ctx = grpc.NewContextWithServerTransportStream(c.ctx, &c.memTransport)
+	if c.after = e.running; c.after != nil {
+		c.after.before = c
+	}
+	e.running = c
 	return c, nil
 }
 
-// end gives back what begin took. Cancelling first lets go of the caller's context, which may live much longer.
+// end gives back what begin took. Ending the context first lets go of the caller's, which may live much longer.
 func (e *endpoint) end(c *memCall) {
-	c.cancel()
+	c.End()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.running, c)
-	if e.draining && len(e.running) == 0 {
+	if c.before != nil {
+		c.before.after = c.after
+	} else {
+		e.running = c.after
+	}
+	if c.after != nil {
+		c.after.before = c.before
+	}
+	c.before, c.after = nil, nil
+	if e.draining && e.running == nil {
 		close(e.idle)
 	}
 }
@@ -104,7 +141,7 @@ func (e *endpoint) drain() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.draining = true
-	if len(e.running) == 0 {
+	if e.running == nil {
 		close(e.idle)
 	}
 	return e.idle
@@ -115,8 +152,8 @@ func (e *endpoint) cancelAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stopped = true
-	for c := range e.running {
-		c.cancel()
+	for c := e.running; c != nil; c = c.after {
+		c.End()
 	}
 }
 
@@ -139,19 +176,3 @@ func (e *endpoint) result(c *memCall, err error) error {
 	}
 	return f
 }
-
-// valueless is a context without its values. It offers AfterFunc so that contexts made from it need no goroutine each
-// to watch it.
-type valueless struct{ context.Context }
-
-// Value answers one kind of key: package context looks for its own cancelable ancestor under a pointer to int, and a
-// context that finds it joins it directly, which is cheaper than AfterFunc. No value of a caller has such a key.
-func (v valueless) Value(key any) any {
-	if _, ancestor := key.(*int); ancestor {
-		return v.Context.Value(key)
-	}
-	return nil
-}
-
-// AfterFunc is what package context asks a foreign parent for before it resorts to a goroutine.
-func (v valueless) AfterFunc(f func()) func() bool { return context.AfterFunc(v.Context, f) }

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
@@ -38,9 +39,7 @@ type unaryCall struct {
 // invoke returns what the handler answers even if ctx ended meanwhile: the work is done, and a caller that cares looks
 // at its context.
 func (c *memConn) invoke(ctx context.Context, u unaryCall) error {
-	ctx, cancel := c.prep.deadline(ctx)
-	defer cancel()
-	ep, m, call, err := c.open(ctx, u.method)
+	ep, m, call, err := c.open(ctx, u.method, c.prep.due(ctx))
 	if err != nil {
 		return err
 	}
@@ -48,7 +47,12 @@ func (c *memConn) invoke(ctx context.Context, u unaryCall) error {
 	if m.unary == nil {
 		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: %s is not unary", u.method)
 	}
-	resp, err := m.unary.Handler(m.impl, call.ctx, func(in any) error { return c.copier.copy(in, u.args) }, ep.unary)
+	var resp any
+	if ep.direct != nil && !ep.direct.logs() {
+		resp, err = ep.direct.run(call, m, &c.copier, u.args)
+	} else {
+		resp, err = m.unary.Handler(m.impl, call, func(in any) error { return c.copier.copy(in, u.args) }, ep.unary)
+	}
 	call.finish(u.opts, ep.peer)
 	if err == nil {
 		err = c.copier.copy(u.reply, resp)
@@ -57,8 +61,7 @@ func (c *memConn) invoke(ctx context.Context, u unaryCall) error {
 }
 
 // open finds the server and the method and admits the call; the caller owes ep.end(call).
-func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod, *memCall, error) {
-	md := c.prep.metadata(ctx)
+func (c *memConn) open(ctx context.Context, method string, due time.Time) (*endpoint, memMethod, *memCall, error) {
 	for {
 		if c.closed.Load() {
 			return nil, memMethod{}, nil, fault.New(faultv1.Reason_REASON_CANCELLED, "the connection is closed")
@@ -66,7 +69,7 @@ func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod
 		if err := ctx.Err(); err != nil {
 			return nil, memMethod{}, nil, fault.From(err).Remote()
 		}
-		ep, err := c.slot.endpoint(ctx, c.wait)
+		ep, err := c.slot.endpoint(ctx, c.wait, due)
 		if err != nil {
 			return nil, memMethod{}, nil, err
 		}
@@ -76,7 +79,7 @@ func (c *memConn) open(ctx context.Context, method string) (*endpoint, memMethod
 				"unknown method %s at %s", method, ep.addr)
 		}
 		// A server leaves its name before it drains: the next round of a waiting call waits for its successor.
-		call, err := ep.begin(ctx, method, md)
+		call, err := ep.begin(ctx, method, c.prep, due)
 		if err == nil || !c.wait {
 			return ep, m, call, err
 		}

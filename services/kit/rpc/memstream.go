@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -32,7 +33,7 @@ type memStream struct {
 func (c *memConn) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	ep, m, call, err := c.open(ctx, method)
+	ep, m, call, err := c.open(ctx, method, time.Time{})
 	if err != nil {
 		onFinish(opts, err)
 		return nil, err
@@ -72,7 +73,7 @@ func (s *memStream) serve(ep *endpoint, m memMethod) {
 type memServerStream struct{ *memStream }
 
 // Context is the handler's.
-func (s *memServerStream) Context() context.Context { return s.ctx }
+func (s *memServerStream) Context() context.Context { return s.memCall }
 
 // SetTrailer adds to the trailer.
 func (s *memServerStream) SetTrailer(md metadata.MD) { _ = s.memStream.SetTrailer(md) }
@@ -80,14 +81,14 @@ func (s *memServerStream) SetTrailer(md metadata.MD) { _ = s.memStream.SetTraile
 // SendMsg queues m, which belongs to the receiver from then on. It waits while the queue is full.
 func (s *memServerStream) SendMsg(m any) error {
 	s.flush()
-	if s.ctx.Err() != nil { // select picks at random; an ended call must not take more messages
-		return fault.From(s.ctx.Err())
+	if s.memCall.Err() != nil { // select picks at random; an ended call must not take more messages
+		return fault.From(s.memCall.Err())
 	}
 	select {
 	case s.toClient <- m:
 		return nil
-	case <-s.ctx.Done():
-		return fault.From(s.ctx.Err())
+	case <-s.memCall.Done():
+		return fault.From(s.memCall.Err())
 	}
 }
 
@@ -99,8 +100,8 @@ func (s *memServerStream) RecvMsg(m any) error {
 			return io.EOF
 		}
 		return s.copier.copy(m, in)
-	case <-s.ctx.Done():
-		return fault.From(s.ctx.Err())
+	case <-s.memCall.Done():
+		return fault.From(s.memCall.Err())
 	}
 }
 
@@ -145,13 +146,13 @@ func (s *memClientStream) SendMsg(m any) error {
 	if s.sendClosed {
 		return fault.New(faultv1.Reason_REASON_INTERNAL, "rpc: SendMsg after CloseSend")
 	}
-	if s.ctx.Err() != nil {
+	if s.memCall.Err() != nil {
 		return io.EOF
 	}
 	select {
 	case s.toServer <- m:
 		return nil
-	case <-s.ctx.Done():
+	case <-s.memCall.Done():
 		return io.EOF
 	}
 }

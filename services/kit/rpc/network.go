@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"sync"
+	"time"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/deadline"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 )
 
@@ -62,8 +64,9 @@ func (s *slot) leave(e *endpoint) {
 }
 
 // endpoint returns the server on the name. A name that nobody has served yet is a process that is still starting: the
-// call waits, as it does while gRPC connects. A name whose server has left is UNAVAILABLE unless wait is set.
-func (s *slot) endpoint(ctx context.Context, wait bool) (*endpoint, error) {
+// call waits, as it does while gRPC connects, until due if that is set. A name whose server has left is UNAVAILABLE unless
+// wait is set.
+func (s *slot) endpoint(ctx context.Context, wait bool, due time.Time) (*endpoint, error) {
 	for {
 		s.mu.Lock()
 		e, arrived, served := s.current, s.arrived, s.served
@@ -74,10 +77,21 @@ func (s *slot) endpoint(ctx context.Context, wait bool) (*endpoint, error) {
 		if served && !wait {
 			return nil, fault.New(faultv1.Reason_REASON_UNAVAILABLE, "no server at mem://%s", s.name)
 		}
-		select {
-		case <-arrived:
-		case <-ctx.Done():
-			return nil, fault.From(ctx.Err())
+		if err := await(ctx, arrived, due); err != nil {
+			return nil, fault.From(err)
 		}
+	}
+}
+
+// await waits until arrived is closed; the error is the context's or that of due.
+func await(ctx context.Context, arrived <-chan struct{}, due time.Time) error {
+	var bounded deadline.Context
+	bounded.Start(ctx, due)
+	defer bounded.End()
+	select {
+	case <-arrived:
+		return nil
+	case <-bounded.Done():
+		return bounded.Err()
 	}
 }

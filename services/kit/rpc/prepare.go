@@ -39,6 +39,14 @@ func (p *preparer) deadline(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, p.timeout)
 }
 
+// due is when a call without a deadline of its own ends; zero when it has one or needs none.
+func (p *preparer) due(ctx context.Context) time.Time {
+	if _, has := ctx.Deadline(); has || p.timeout <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(p.timeout)
+}
+
 // metadata is all that travels with a call: the allow-listed keys, and the trace when the caller has a span.
 func (p *preparer) metadata(ctx context.Context) metadata.MD {
 	out := metadata.MD{}

@@ -85,7 +85,9 @@ type Server struct {
 	log     *slog.Logger
 	metrics *serverMetrics
 	core    core
-	health  *healthPublisher
+	// validator checks requests.
+	validator *Validator
+	health    *healthPublisher
 
 	grpc *grpc.Server  // for tcp and unix
 	lis  net.Listener  // set by Start
@@ -122,6 +124,7 @@ func NewServer(cfg ServerConfig, deps ServerDeps) (*Server, error) {
 			return nil, fmt.Errorf("server at %s: mem:// needs a Network", cfg.Address)
 		}
 		s.slot, s.ep = deps.Network.slot(addr.Rest), newEndpoint(addr.Rest, list)
+		s.ep.direct = s.direct(deps)
 	} else if s.grpc, err = newGRPC(cfg, list); err != nil {
 		return nil, err
 	}
@@ -141,8 +144,9 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 			return nil, err
 		}
 	}
+	s.validator = v
 	steps := []around{recoverStep(deps.Log)}
-	if _, off := deps.Tracer.(noop.TracerProvider); deps.Tracer != nil && !off {
+	if traces(deps.Tracer) {
 		steps = append(steps, traceStep(deps.Tracer))
 	}
 	s.core.steps = append(steps,
@@ -151,6 +155,12 @@ func (s *Server) interceptors(deps ServerDeps) ([]Interceptor, error) {
 	list = append(list, deps.Interceptors...)
 	list = append(list, validateStep(v))
 	return list, checkInterceptors(list)
+}
+
+// traces tells whether a provider makes spans.
+func traces(p trace.TracerProvider) bool {
+	_, off := p.(noop.TracerProvider)
+	return p != nil && !off
 }
 
 // newGRPC is the only place where grpc-go's options are set.
@@ -182,7 +192,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.metrics.register(desc)
 	s.services = append(s.services, desc.ServiceName)
 	if s.ep != nil {
-		s.ep.register(desc, impl)
+		s.ep.register(desc, impl, s.metrics)
 		return
 	}
 	s.grpc.RegisterService(desc, impl)

@@ -20,18 +20,22 @@ const (
 	deadlineFloor = 50 * time.Millisecond
 )
 
-// recoverStep turns panics into faults. The caller learns nothing of them; the log has the stack.
+// recoverStep turns panics into faults.
 func recoverStep(log *slog.Logger) around {
 	return func(ctx context.Context, c *call) (err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "handler panicked",
-					"method", c.method, "panic", p, "stack", string(debug.Stack()))
-				err = fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", c.method)
+				err = panicked(ctx, log, c.method, p)
 			}
 		}()
 		return c.next(ctx)
 	}
+}
+
+// panicked is the fault of a panic. The caller learns nothing of it; the log has the stack.
+func panicked(ctx context.Context, log *slog.Logger, method string, p any) error {
+	log.ErrorContext(ctx, "handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	return fault.New(faultv1.Reason_REASON_INTERNAL, "panic in %s", method)
 }
 
 // deadlineStep shrinks deadlines hop by hop and refuses what cannot finish.
@@ -43,13 +47,18 @@ func deadlineStep(refused func(method string)) around {
 		}
 		if time.Until(due) < deadlineFloor {
 			refused(c.method)
-			return fault.New(faultv1.Reason_REASON_DEADLINE_EXCEEDED, "less than %s of the deadline is left for %s",
-				deadlineFloor, c.method)
+			return hopeless(c.method)
 		}
 		ctx, cancel := context.WithDeadline(ctx, due.Add(-deadlineShave))
 		defer cancel()
 		return c.next(ctx)
 	}
+}
+
+// hopeless is the fault of a call that could not finish in time.
+func hopeless(method string) error {
+	return fault.New(faultv1.Reason_REASON_DEADLINE_EXCEEDED, "less than %s of the deadline is left for %s",
+		deadlineFloor, method)
 }
 
 // logStep writes one debug line per call. When debug lines are off it costs one check.
@@ -68,19 +77,21 @@ func logStep(log *slog.Logger) around {
 	}
 }
 
-// faultStep makes every error a fault. The cause of an INTERNAL one goes to the log, because it goes nowhere else.
+// faultStep makes every error a fault.
 func faultStep(log *slog.Logger) around {
-	return func(ctx context.Context, c *call) error {
-		err := c.next(ctx)
-		if err == nil {
-			return nil
-		}
-		f := fault.From(err)
-		if f.Reason == faultv1.Reason_REASON_INTERNAL {
-			log.ErrorContext(ctx, "call failed", "method", c.method, "err", err, "request_id", RequestID(ctx))
-		}
-		return f
+	return func(ctx context.Context, c *call) error { return faulty(ctx, log, c.method, c.next(ctx)) }
+}
+
+// faulty makes an error a fault. The cause of an INTERNAL one goes to the log, because it goes nowhere else.
+func faulty(ctx context.Context, log *slog.Logger, method string, err error) error {
+	if err == nil {
+		return nil
 	}
+	f := fault.From(err)
+	if f.Reason == faultv1.Reason_REASON_INTERNAL {
+		log.ErrorContext(ctx, "call failed", "method", method, "err", err, "request_id", RequestID(ctx))
+	}
+	return f
 }
 
 // outcome is a call's result as metrics and logs spell it: "OK" or the reason's name.
