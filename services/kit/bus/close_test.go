@@ -154,3 +154,23 @@ func TestForeignEntriesAreIgnored(t *testing.T) {
 	require.Empty(t, u.Card.GetVersion())
 	require.True(t, kittest.Recv(t, updates).Synced)
 }
+
+// TestWatchEndsAfterItsConnection: a watch whose connection was closed first leaves no goroutine (TestMain looks).
+func TestWatchEndsAfterItsConnection(t *testing.T) {
+	t.Parallel()
+	b := kittest.Bus(t, kittest.NATS(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	synced := make(chan struct{}, 8)
+	go func() {
+		done <- b.WatchCards(ctx, func(u bus.CardUpdate) {
+			if u.Synced {
+				synced <- struct{}{}
+			}
+		})
+	}()
+	kittest.Recv(t, synced)
+	require.NoError(t, b.Close(t.Context()))
+	cancel()
+	require.NoError(t, kittest.Recv(t, done))
+}

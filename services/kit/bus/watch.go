@@ -83,10 +83,16 @@ func (w *cardWatch) open(ctx context.Context) (updates <-chan jetstream.KeyValue
 	kv, err := w.bus.bucket(ctx)
 	if err == nil {
 		var watcher jetstream.KeyWatcher
-		// The watch outlives this function: its context must not be the one that bounds the set-up.
-		if watcher, err = kv.WatchAll(context.WithoutCancel(ctx)); err == nil {
-			return watcher.Updates(), func() { _ = watcher.Stop() }
+		// The watch outlives this function: its context must not be the one that bounds the set-up. It needs an end of
+		// its own, because Stop on a closed connection leaves the client's goroutine behind.
+		watching, end := context.WithCancel(context.WithoutCancel(ctx))
+		if watcher, err = kv.WatchAll(watching); err == nil {
+			return watcher.Updates(), func() {
+				_ = watcher.Stop()
+				end()
+			}
 		}
+		end()
 		w.bus.forgetBucket()
 	}
 	w.bus.log.Debug("worker registry cannot be watched now", "err", err)
