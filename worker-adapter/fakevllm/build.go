@@ -90,7 +90,7 @@ func (s *Server) openEvents() error {
 		}
 		p, err := publish.Start(publish.Options{
 			Endpoint: live, ReplayEndpoint: replay, BufferSteps: ev.BufferSteps, HWM: ev.HWM, Topic: ev.Topic, Rank: rank,
-			Encoding: kvevent.Options{Arrays: arrays, BytesHashes: ev.BytesHashes}, ReplayTopic: topic,
+			BindHost: ev.BindHost, Encoding: kvevent.Options{Arrays: arrays, BytesHashes: ev.BytesHashes}, ReplayTopic: topic,
 		})
 		if err != nil {
 			return fmt.Errorf("events of rank %d: %w", rank, err)

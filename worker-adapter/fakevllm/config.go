@@ -3,6 +3,7 @@ package fakevllm
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/kvmesh/kvmesh/services/kit/conf"
@@ -27,10 +28,12 @@ type KVEvents struct {
 	Endpoint string `yaml:"endpoint"`
 	// ReplayEndpoint of the ROUTER socket, always bound; "" serves no replay.
 	ReplayEndpoint string `yaml:"replay_endpoint"`
-	BufferSteps    int    `yaml:"buffer_steps"`
-	HWM            int    `yaml:"hwm"`
-	MaxQueueSize   int    `yaml:"max_queue_size"`
-	Topic          string `yaml:"topic"`
+	// BindHost is the interface that "*" means; "" is every one, as in vLLM.
+	BindHost     string `yaml:"bind_host"`
+	BufferSteps  int    `yaml:"buffer_steps"`
+	HWM          int    `yaml:"hwm"`
+	MaxQueueSize int    `yaml:"max_queue_size"`
+	Topic        string `yaml:"topic"`
 	// Format is "maps" (vLLM 0.24 and later), "arrays" (0.23 and before) or "" to follow Version.
 	Format string `yaml:"format"`
 	// ReplayTopic is "on" (vLLM 0.26 and later), "off" or "" to follow Version: whether replies carry the topic frame.
@@ -203,6 +206,9 @@ func (c *Config) Validate() error {
 	oneOf("kv_events.replay_topic", c.KVEvents.ReplayTopic, "", "on", "off")
 	if _, _, err := c.versionNumbers(); err != nil {
 		fail("version", "%v", err)
+	}
+	if host := c.KVEvents.BindHost; host != "" && net.ParseIP(host) == nil {
+		fail("kv_events.bind_host", "%q is no IP address", host)
 	}
 	for path, at := range map[string]string{
 		"kv_events.endpoint": c.KVEvents.Endpoint, "kv_events.replay_endpoint": c.KVEvents.ReplayEndpoint,

@@ -27,15 +27,16 @@ func TestDefaultsAreValid(t *testing.T) {
 func TestValidateNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	c := fakevllm.Config{
-		BlockSize: -1, NumGPUBlocks: 1, Profile: "abacus", Speedup: -2, SchedulingPolicy: "lifo", ReasoningParser: "x",
+		BlockSize: -1, NumGPUBlocks: 1, Profile: "abacus", Hybrid: fakevllm.Hybrid{SlidingGroups: 2}, Speedup: -2, SchedulingPolicy: "lifo", ReasoningParser: "x",
 		Version: "new", LoRAs: []fakevllm.LoRA{{Name: "a"}}, Faults: fakevllm.Faults{Status: 7}, VocabSize: 10,
-		KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "here", ReplayEndpoint: "there", Format: "xml", ReplayTopic: "maybe"},
+		KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "here", ReplayEndpoint: "there", Format: "xml", ReplayTopic: "maybe", BindHost: "me"},
 	}
 	c.SetDefaults()
 	err := c.Validate()
 	for _, path := range []string{
 		"block_size", "num_gpu_blocks", "profile", "speedup", "scheduling_policy", "reasoning_parser", "version", "loras[0]",
 		"faults", "vocab_size", "kv_events.endpoint", "kv_events.replay_endpoint", "kv_events.format", "kv_events.replay_topic",
+		"kv_events.bind_host", "hybrid.window_tokens",
 	} {
 		require.ErrorContains(t, err, path+": ")
 	}

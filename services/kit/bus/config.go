@@ -26,7 +26,9 @@ type Config struct {
 	Key string `yaml:"key" doc:"PEM file with the client's private key"`
 	// CardTTL is the lease of worker cards. All processes must have the same.
 	CardTTL time.Duration `yaml:"card_ttl" doc:"lease of a worker card; the same in every process"`
-	// CardOutage is how long cards stay while this process itself cannot reach NATS.
+	// CardOutage is how long cards stay while this process itself cannot reach NATS. Ten minutes by default: an operator
+	// has the time to bring NATS back, and a worker that dies meanwhile costs one failed attempt until its breaker opens.
+	// Without a limit a fleet that has moved elsewhere would be dialled for ever.
 	CardOutage time.Duration `yaml:"card_outage" doc:"how long known workers stay while NATS cannot be reached"`
 	// PendingMessages and PendingBytes bound what a subscription has received and its handler has not seen.
 	PendingMessages int `yaml:"pending_messages" doc:"received messages a subscription may have waiting"`
@@ -42,7 +44,7 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.URL, nats.DefaultURL)
 	conf.Default(&c.Name, "kvmesh")
 	conf.Default(&c.CardTTL, 3*time.Second)
-	conf.Default(&c.CardOutage, 30*time.Second)
+	conf.Default(&c.CardOutage, 10*time.Minute)
 	conf.Default(&c.PendingMessages, 65536)
 	conf.Default(&c.PendingBytes, 64*conf.MiB)
 }

@@ -110,6 +110,7 @@ func workerRows(i int, w WorkerPorts, config string, env []string) []Process {
 		"ADAPTER_LISTEN=" + tcp(w.GRPC), "ADAPTER_ADDRESS=" + tcp(w.GRPC), "ADAPTER_ADMIN=" + tcp(w.Admin),
 		"SIM_LISTEN=" + local(w.HTTP),
 		fmt.Sprintf("SIM_EVENTS=tcp://*:%d", w.Events), fmt.Sprintf("SIM_REPLAY=tcp://*:%d", w.Replay),
+		"SIM_BIND=127.0.0.1",
 	}, env...)
 	return []Process{
 		{

@@ -105,7 +105,7 @@ func (c *chatCall) prompt(ctx context.Context, root *pyjson.Value) ([]uint32, er
 	}
 	text, err := h.deps.Renderer.Render(ctx, c.req.Body)
 	if err != nil {
-		return nil, request.Bad("%s", err.Error())
+		return nil, renderError(err)
 	}
 	c.promptText = string(text)
 	ids, err := h.deps.Tokenizer.Encode(ctx, text, c.req.AddSpecial)

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -151,7 +153,11 @@ func (h *Handler) asError(err error) *request.Error {
 			h.deps.Metrics.Rejected()
 			return errBusy()
 		}
-		h.deps.Log.Error("request failed", "error", err)
+		level := slog.LevelError
+		if errors.Is(err, context.Canceled) { // the client has gone, which is its right
+			level = slog.LevelDebug
+		}
+		h.deps.Log.Log(context.Background(), level, "request failed", "error", err)
 		return &request.Error{Status: 500, Type: "InternalServerError", Message: "Internal server error"}
 	}
 }

@@ -55,7 +55,7 @@ func (h *Handler) tokenIDs(r *http.Request, root *pyjson.Value, raw []byte) ([]u
 	}
 	text, err := h.deps.Renderer.Render(r.Context(), raw)
 	if err != nil {
-		return nil, request.Bad("%s", err.Error())
+		return nil, renderError(err)
 	}
 	return h.deps.Tokenizer.Encode(r.Context(), text, special.Bool)
 }

@@ -70,6 +70,14 @@ func dialAddr(endpoint string) (network, addr string, err error) {
 	return "tcp", net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
+// bindAt narrows every IPv4 interface to one.
+func bindAt(addr, host string) string {
+	if port, ok := strings.CutPrefix(addr, "0.0.0.0:"); ok && host != "" {
+		return net.JoinHostPort(host, port)
+	}
+	return addr
+}
+
 // resolve writes the port that was really bound into the endpoint, whose host stays as configured.
 func resolve(endpoint string, l net.Listener) string {
 	tcp, ok := l.Addr().(*net.TCPAddr)

@@ -22,11 +22,13 @@ import (
 type Options struct {
 	Endpoint       string
 	ReplayEndpoint string // "" serves no replay
-	BufferSteps    int    // batches kept for replay
-	HWM            int    // messages queued per subscriber; above it messages are dropped silently
-	Topic          string
-	Rank           int
-	Encoding       kvevent.Options
+	// BindHost stands for "*" when a socket is bound; "" is every interface.
+	BindHost    string
+	BufferSteps int // batches kept for replay
+	HWM         int // messages queued per subscriber; above it messages are dropped silently
+	Topic       string
+	Rank        int
+	Encoding    kvevent.Options
 	// ReplayTopic puts the topic frame into replies, as vLLM 0.26 and later do.
 	ReplayTopic bool
 }
@@ -89,7 +91,7 @@ func (p *Publisher) open() error {
 	if err != nil {
 		return err
 	}
-	if err := p.router.listen(network, addr); err != nil {
+	if err := p.router.listen(network, bindAt(addr, p.opts.BindHost)); err != nil {
 		return fmt.Errorf("bind replay endpoint %q: %w", at, err)
 	}
 	p.mu.Lock()
@@ -113,7 +115,7 @@ func (p *Publisher) openPub() error {
 		p.pub.dial(network, addr)
 		return nil
 	}
-	if err := p.pub.listen(network, addr); err != nil {
+	if err := p.pub.listen(network, bindAt(addr, p.opts.BindHost)); err != nil {
 		return fmt.Errorf("bind event endpoint %q: %w", at, err)
 	}
 	p.mu.Lock()

@@ -293,6 +293,24 @@ func TestWrongBindClosesThePort(t *testing.T) {
 	require.Zero(t, seq)
 }
 
+// TestBindHostNarrowsTheStar: "*" is bound at one interface, and still told as it was configured.
+func TestBindHostNarrowsTheStar(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.BindHost = "127.0.0.2"
+	p := open(t, o)
+	live, replay := p.Endpoints()
+	for _, endpoint := range []string{live, replay} {
+		require.True(t, strings.HasPrefix(endpoint, "tcp://*:"), endpoint)
+		port := endpoint[len("tcp://*"):]
+		c, err := net.Dial("tcp", "127.0.0.2"+port)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		_, err = net.Dial("tcp", "127.0.0.1"+port)
+		require.Error(t, err, "another interface")
+	}
+}
+
 func TestBusyPortIsAnError(t *testing.T) {
 	t.Parallel()
 	p := open(t, options())
