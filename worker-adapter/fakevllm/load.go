@@ -40,7 +40,7 @@ func readConfig(path string) (Config, error) {
 		err = conf.Load(src, &cfg)
 	} else {
 		others := slices.DeleteFunc(boot.Sections(), func(name string) bool { return name == section })
-		src.Ignore = append(others, "log", "trace", "bus")
+		src.Ignore = append(others, "log", "memory", "trace", "bus")
 		err = conf.LoadSections(src, conf.Section{Key: section, Into: &cfg})
 	}
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package boot is the main function of a binary that holds one service: flags, configuration, dependencies, serving,
 // draining, exit code.
 //
-// A deployment has one YAML file. This binary reads the sections log, trace and bus, and the service's own, which also
+// A deployment has one YAML file. This binary reads the sections log, memory, trace and bus, and the service's own, which also
 // has the keys server (gRPC) and admin (HTTP):
 //
 //	bus: {url: nats://nats:4222}
@@ -91,5 +91,6 @@ func Main[C any](spec Spec[C]) int {
 	return Run(context.Background(), spec, Process{
 		Args: os.Args[1:], Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals,
 		OnLogger: func(log *slog.Logger) { grpclog.SetLoggerV2(obs.GRPCLogger(log)) },
+		OnMemory: func(c obs.MemoryConfig) { c.Apply(os.Environ()) },
 	})
 }

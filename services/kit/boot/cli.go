@@ -29,6 +29,8 @@ type Process struct {
 	Signals <-chan os.Signal
 	// OnLogger is told the logger once it exists; nil ignores it.
 	OnLogger func(*slog.Logger)
+	// OnMemory is told the memory settings before anything is made; nil ignores them.
+	OnMemory func(obs.MemoryConfig)
 	// OnServing is told the addresses once the service is ready; nil ignores it.
 	OnServing func(server, admin string)
 }
@@ -81,15 +83,16 @@ func (s *section[C]) Validate() error {
 
 // config is everything that the binary reads.
 type config[C any] struct {
-	log   obs.LogConfig
-	trace obs.TraceConfig
-	bus   bus.Config
-	own   section[C]
+	log    obs.LogConfig
+	memory obs.MemoryConfig
+	trace  obs.TraceConfig
+	bus    bus.Config
+	own    section[C]
 }
 
 // sections lists what is read, in the order in which it is printed.
 func (c *config[C]) sections(spec Spec[C]) []conf.Section {
-	list := []conf.Section{{Key: "log", Into: &c.log}, {Key: "trace", Into: &c.trace}}
+	list := []conf.Section{{Key: "log", Into: &c.log}, {Key: "memory", Into: &c.memory}, {Key: "trace", Into: &c.trace}}
 	if spec.UsesBus {
 		list = append(list, conf.Section{Key: "bus", Into: &c.bus})
 	}

@@ -41,7 +41,12 @@ type host[C any] struct {
 
 // serve runs the service until a signal, the end of ctx, or a failure.
 func serve[C any](ctx context.Context, spec Spec[C], cfg config[C], p Process) (err error) {
-	h := &host[C]{spec: spec, cfg: cfg, log: obs.NewLogger(cfg.log, p.Stderr, spec.Name), registry: obs.NewRegistry()}
+	out := obs.NewLogWriter(p.Stderr, cfg.log.Flush)
+	defer out.Close() // after all that logs
+	if p.OnMemory != nil {
+		p.OnMemory(cfg.memory)
+	}
+	h := &host[C]{spec: spec, cfg: cfg, log: obs.NewLogger(cfg.log, out, spec.Name), registry: obs.NewRegistry()}
 	if p.OnLogger != nil {
 		p.OnLogger(h.log)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/grpclog"
 
@@ -20,6 +21,8 @@ type LogConfig struct {
 	Level string `yaml:"level" doc:"debug, info, warn or error"`
 	// Format is json or text.
 	Format string `yaml:"format" doc:"json or text"`
+	// Flush is how long lines below warn may wait to be written with others.
+	Flush time.Duration `yaml:"flush" doc:"how long lines below warn may wait to be written together; negative writes each at once"`
 }
 
 // SetDefaults fills what is zero.
@@ -30,6 +33,7 @@ func (c *LogConfig) SetDefaults() {
 	if c.Format == "" {
 		c.Format = "text"
 	}
+	conf.Default(&c.Flush, 100*time.Millisecond)
 }
 
 // Validate reports everything that is wrong.
@@ -42,7 +46,8 @@ func (c *LogConfig) Validate() error {
 	return f.Err()
 }
 
-// NewLogger makes a logger whose lines carry service=name. A configuration that Validate refuses logs text at info.
+// NewLogger makes a logger whose lines carry service=name. A configuration that Validate refuses logs text at info. Where
+// w is a LogWriter, lines of warn and above are written at once.
 func NewLogger(cfg LogConfig, w io.Writer, service string) *slog.Logger {
 	opts := &slog.HandlerOptions{}
 	var level slog.Level
@@ -52,6 +57,9 @@ func NewLogger(cfg LogConfig, w io.Writer, service string) *slog.Logger {
 	var h slog.Handler = slog.NewTextHandler(w, opts)
 	if cfg.Format == "json" {
 		h = slog.NewJSONHandler(w, opts)
+	}
+	if held, ok := w.(*LogWriter); ok {
+		h = urgent{h, held}
 	}
 	return slog.New(h).With("service", service)
 }

@@ -18,8 +18,9 @@ import (
 
 // Config is a whole deployment in one file. A single service's binary reads the same file and takes its own section.
 type Config struct {
-	Log   obs.LogConfig
-	Trace obs.TraceConfig
+	Log    obs.LogConfig
+	Memory obs.MemoryConfig
+	Trace  obs.TraceConfig
 	// Bus is NATS; the url "embedded" runs it inside this process.
 	Bus bus.Config
 	// NATS is the embedded server.
@@ -85,6 +86,7 @@ func Load(src conf.Source) (Config, error) {
 func (c *Config) Sections() []conf.Section {
 	return []conf.Section{
 		{Key: "log", Into: &c.Log},
+		{Key: "memory", Into: &c.Memory},
 		{Key: "trace", Into: &c.Trace},
 		{Key: "bus", Into: &c.Bus},
 		{Key: "nats", Into: &c.NATS},
@@ -99,6 +101,7 @@ func (c *Config) Sections() []conf.Section {
 // SetDefaults fills what is empty.
 func (c *Config) SetDefaults() {
 	c.Log.SetDefaults()
+	c.Memory.SetDefaults()
 	c.Trace.SetDefaults()
 	conf.Default(&c.Bus.URL, bus.Embedded)
 	c.Bus.SetDefaults()
@@ -198,6 +201,7 @@ func (c *Config) IsSimulated(id string) bool {
 func (c *Config) Validate() error {
 	var f conf.Faults
 	f.Under("log", c.Log.Validate())
+	f.Under("memory", c.Memory.Validate())
 	f.Under("trace", c.Trace.Validate())
 	f.Under("bus", c.Bus.Validate())
 	f.Under("nats", c.NATS.Validate())

@@ -23,6 +23,8 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/tokenizercli"
 	"github.com/kvmesh/kvmesh/worker-adapter/doctor"
 	"github.com/kvmesh/kvmesh/worker-adapter/paritycli"
+
+	"github.com/kvmesh/kvmesh/services/meshd/mesh"
 )
 
 // Exit codes.
@@ -60,6 +62,8 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Signals ask for a stop: the first in an orderly way, the second at once.
 	Signals <-chan os.Signal
+	// OnMemory is told a server's memory settings; nil ignores them.
+	OnMemory func(obs.MemoryConfig)
 }
 
 // Main runs the process's own command line and returns its exit code.
@@ -69,6 +73,7 @@ func Main() int {
 	defer signal.Stop(signals)
 	return Run(context.Background(), Process{
 		Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals,
+		OnMemory: func(c obs.MemoryConfig) { c.Apply(os.Environ()) },
 	})
 }
 
@@ -158,6 +163,17 @@ func sentence(err error) string {
 		return f.Message
 	}
 	return err.Error()
+}
+
+// logger makes a server's logger and applies its memory settings. What it returns last writes what waits.
+func (p *Process) logger(cfg mesh.Config) (*slog.Logger, func()) {
+	if p.OnMemory != nil {
+		p.OnMemory(cfg.Memory)
+	}
+	out := obs.NewLogWriter(p.Stderr, cfg.Log.Flush)
+	log := obs.NewLogger(cfg.Log, out, "mesh")
+	quietGRPC(log)
+	return log, out.Close
 }
 
 // quietGRPC sends grpc's own log lines to the logger, at debug for what is normal.

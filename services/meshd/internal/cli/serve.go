@@ -26,8 +26,8 @@ func (c *serveCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	log := obs.NewLogger(cfg.Log, p.Stderr, "mesh")
-	quietGRPC(log)
+	log, closeLog := p.logger(cfg)
+	defer closeLog()
 	tracer, endTraces, err := obs.NewTracer(ctx, cfg.Trace, "mesh")
 	if err != nil {
 		return err

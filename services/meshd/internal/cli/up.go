@@ -41,8 +41,8 @@ func (c *upCommand) Run(ctx context.Context, p *Process) error {
 	if !c.Verbose && c.Config == "" {
 		cfg.Log.Level = "warn"
 	}
-	log := obs.NewLogger(cfg.Log, p.Stderr, "mesh")
-	quietGRPC(log)
+	log, closeLog := p.logger(cfg)
+	defer closeLog()
 	tracer, endTraces, err := obs.NewTracer(ctx, cfg.Trace, "mesh")
 	if err != nil {
 		return err
