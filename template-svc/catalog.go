@@ -12,6 +12,7 @@ import (
 
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
+	"github.com/kvmesh/kvmesh/template-svc/internal/harmony"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 	"github.com/kvmesh/kvmesh/template-svc/internal/media"
@@ -28,11 +29,20 @@ type catalog struct {
 	stamp map[string]string
 }
 
+// renderer makes prompts of one model's chat requests: by its templates, or in a format of its own.
+type renderer interface {
+	Render(ctx context.Context, req *chat.Request) (chat.Result, error)
+	Names() []string
+	DefaultFormat() string
+}
+
 // entry is one model's state; model is nil unless it is ready.
 type entry struct {
-	model  *chat.Model
-	state  templatev1.ModelState
-	detail string
+	model renderer
+	// version is the workers' as configured; a request's own wins.
+	version string
+	state   templatev1.ModelState
+	detail  string
 }
 
 func newCatalog(cfg Config, now func() time.Time, log *slog.Logger) *catalog {
@@ -125,6 +135,10 @@ func (c *catalog) load(m ModelConfig) entry {
 	if files.Unsupported != "" && m.ChatTemplate == "" {
 		return entry{state: templatev1.ModelState_MODEL_STATE_UNSUPPORTED, detail: files.Unsupported}
 	}
+	if files.Harmony {
+		model := &harmony.Model{Now: c.now, ExcludeToolsWhenNone: m.ExcludeToolsWhenNone}
+		return entry{model: model, version: m.VLLMVersion, state: templatev1.ModelState_MODEL_STATE_READY}
+	}
 	forced, err := forcedTemplate(m)
 	if err != nil {
 		return failed(err)
@@ -138,7 +152,7 @@ func (c *catalog) load(m ModelConfig) entry {
 	if err != nil {
 		return failed(fmt.Errorf("compile chat template: %w", err))
 	}
-	return entry{model: model, state: templatev1.ModelState_MODEL_STATE_READY}
+	return entry{model: model, version: m.VLLMVersion, state: templatev1.ModelState_MODEL_STATE_READY}
 }
 
 // options translates the workers' settings.

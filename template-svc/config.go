@@ -30,6 +30,8 @@ type ModelConfig struct {
 	Path string `yaml:"path" doc:"Model folder in Hugging Face layout, or a cache folder."`
 	// ChatTemplate is the worker's --chat-template: a file.
 	ChatTemplate string `yaml:"chat_template" doc:"File given to the workers as --chat-template; empty for the model's own."`
+	// VLLMVersion picks older message rules for requests that name no worker; empty means the newest known.
+	VLLMVersion string `yaml:"vllm_version" doc:"Version of the workers' vLLM, such as 0.30.0; empty for the newest rules."`
 	// ContentFormat is the worker's --chat-template-content-format.
 	ContentFormat string `yaml:"content_format" doc:"auto, string or openai, as --chat-template-content-format."`
 	// DefaultKwargs is the worker's --default-chat-template-kwargs: a JSON object.

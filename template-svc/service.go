@@ -111,7 +111,7 @@ func (s *Service) Render(ctx context.Context, r *templatev1.RenderRequest) (*tem
 	bounded := deadline.With(ctx, s.cfg.RenderTimeout)
 	defer bounded.End()
 	start := time.Now()
-	result, err := e.model.Render(bounded, requestOf(r))
+	result, err := e.model.Render(bounded, requestOf(r, e.version))
 	s.seconds.Observe(time.Since(start).Seconds())
 	if err != nil {
 		return nil, s.failed(faultOf(err))
@@ -126,14 +126,17 @@ func (s *Service) failed(f *fault.Error) error {
 	return f
 }
 
-// requestOf translates the wire form.
-func requestOf(r *templatev1.RenderRequest) *chat.Request {
+// requestOf translates the wire form. version is the workers' where the request names none.
+func requestOf(r *templatev1.RenderRequest, version string) *chat.Request {
+	if r.GetWorkerVersion() != "" {
+		version = r.GetWorkerVersion()
+	}
 	return &chat.Request{
 		MessagesJSON: r.GetMessagesJson(), ToolsJSON: r.GetToolsJson(), ToolChoiceJSON: r.GetToolChoiceJson(),
 		ChatTemplateKwargsJSON: r.GetChatTemplateKwargsJson(), DocumentsJSON: r.GetDocumentsJson(),
 		ChatTemplate: r.ChatTemplate, AddGenerationPrompt: r.AddGenerationPrompt,
 		ContinueFinalMessage: r.ContinueFinalMessage, ReasoningEffort: r.ReasoningEffort,
-		Rules: chat.RulesFor(r.GetWorkerVersion()),
+		Rules: chat.RulesFor(version),
 	}
 }
 
@@ -141,6 +144,7 @@ func requestOf(r *templatev1.RenderRequest) *chat.Request {
 func responseOf(r chat.Result) *templatev1.RenderResponse {
 	out := &templatev1.RenderResponse{
 		Text: r.Text, TemplateName: r.TemplateName, TimeDependent: r.TimeDependent, ContentFormat: formatOf(r.Format),
+		Cuts: r.Cuts,
 	}
 	out.ExactBytes = uint32(r.Media.ExactBytes)
 	for _, p := range r.Media.Rest {
@@ -171,7 +175,10 @@ func faultOf(err error) *fault.Error {
 	var refusal *chat.Refusal
 	var limit *jinja.LimitError
 	var raised *jinja.Error
+	var unsupported *chat.Unsupported
 	switch {
+	case errors.As(err, &unsupported):
+		return fault.New(faultv1.Reason_REASON_UNSUPPORTED_MODEL, "%s", unsupported.Why)
 	case errors.As(err, &refusal):
 		return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "%s", refusal.Message).WithParam(refusal.Param)
 	case errors.As(err, &limit):

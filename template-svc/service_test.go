@@ -126,6 +126,47 @@ func TestMediaIsExactUpToTheFirstItem(t *testing.T) {
 	require.Empty(t, text.GetRest())
 }
 
+// TestHarmony: a gpt-oss model's requests are rendered whatever its template says, with the worker's date, and say
+// where tokenising begins anew. Older workers write other headers.
+func TestHarmony(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, "unused")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type":"gpt_oss"}`), 0o600))
+	client, _ := serve(t, templatesvc.Config{TimeZone: "UTC", Models: []templatesvc.ModelConfig{
+		{Name: "g", Path: dir, ExcludeToolsWhenNone: true}, {Name: "old", Path: dir, VLLMVersion: "0.30.2"},
+	}})
+	request := &templatev1.RenderRequest{
+		Model: "g", MessagesJson: []byte(`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`),
+		ToolsJson: []byte(`[{"type":"function","function":{"name":"f"}}]`),
+	}
+	got, err := client.Render(t.Context(), request)
+	require.NoError(t, err)
+	require.Contains(t, string(got.GetText()), "Current date: 2026-03-05")
+	require.Contains(t, string(got.GetText()), "type f = () => any;")
+	require.True(t, got.GetTimeDependent())
+	require.Equal(t, "harmony", got.GetTemplateName())
+	require.Len(t, got.GetCuts(), 1)
+	require.Equal(t, "b<|end|><|start|>assistant", string(got.GetText()[got.GetCuts()[0]:]))
+
+	request.ToolChoiceJson = []byte(`"none"`)
+	got, err = client.Render(t.Context(), request)
+	require.NoError(t, err)
+	require.NotContains(t, string(got.GetText()), "type f")
+
+	for _, r := range []*templatev1.RenderRequest{
+		{Model: "old", MessagesJson: user("x")}, {Model: "g", MessagesJson: user("x"), WorkerVersion: "0.28.0"},
+	} {
+		_, err = client.Render(t.Context(), r)
+		require.Equal(t, faultv1.Reason_REASON_UNSUPPORTED_MODEL, fault.ReasonOf(err))
+	}
+	_, err = client.Render(t.Context(), &templatev1.RenderRequest{Model: "old", MessagesJson: user("x"), WorkerVersion: "0.32.0"})
+	require.NoError(t, err, "the worker's own version beats the configured one")
+
+	models, err := client.ListModels(t.Context(), &templatev1.ListModelsRequest{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"harmony"}, models.GetModels()[0].GetTemplateNames())
+}
+
 func TestFaultsHaveReasonsAndNoPromptText(t *testing.T) {
 	t.Parallel()
 	const secret = "the-secret-text"
@@ -137,7 +178,7 @@ func TestFaultsHaveReasonsAndNoPromptText(t *testing.T) {
 			{Name: "raises", Path: folder(t, "{{ raise_exception(messages[0].content) }}")},
 			{Name: "endless", Path: folder(t, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")},
 			{Name: "broken", Path: folder(t, "{% if %}")},
-			{Name: "harmony", Path: harmony},
+			{Name: "harmony", Path: harmony, VLLMVersion: "0.30.0"},
 			{Name: "fine", Path: folder(t, "ok")},
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
+	"github.com/kvmesh/kvmesh/template-svc/internal/harmony"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 	"github.com/kvmesh/kvmesh/template-svc/internal/media"
@@ -84,8 +85,13 @@ func (c *RenderCommand) clock() (func() time.Time, error) {
 	return func() time.Time { return pinned }, nil
 }
 
+// renderer is a model: its templates, or a format of its own.
+type renderer interface {
+	Render(ctx context.Context, req *chat.Request) (chat.Result, error)
+}
+
 // load makes the model of the folder or of the template alone.
-func (c *RenderCommand) load(now func() time.Time) (*chat.Model, error) {
+func (c *RenderCommand) load(now func() time.Time) (renderer, error) {
 	if c.Model == "" && c.Template == "" {
 		return nil, errors.New("give --model FOLDER, --template FILE, or both")
 	}
@@ -97,6 +103,9 @@ func (c *RenderCommand) load(now func() time.Time) (*chat.Model, error) {
 		}
 		if files.Unsupported != "" && c.Template == "" {
 			return nil, errors.New(files.Unsupported)
+		}
+		if files.Harmony {
+			return &harmony.Model{Now: now}, nil
 		}
 	}
 	forced := ""
@@ -117,25 +126,6 @@ func (c *RenderCommand) load(now func() time.Time) (*chat.Model, error) {
 		Format: c.Format, DefaultKwargs: value.None, TrustRequestTemplate: true, Now: now,
 		Media: media.Of(files.Architecture), Interleave: c.Interleave,
 	})
-}
-
-// request reads the conversation.
-func (c *RenderCommand) request(in io.Reader) (*chat.Request, error) {
-	messages, err := readInput(c.Messages, in)
-	if err != nil {
-		return nil, fmt.Errorf("--messages: %w", err)
-	}
-	prompt := !c.NoPrompt && !c.Continue
-	r := &chat.Request{
-		MessagesJSON: messages, AddGenerationPrompt: &prompt, ContinueFinalMessage: &c.Continue,
-		ChatTemplateKwargsJSON: []byte(c.Kwargs),
-	}
-	if c.Tools != "" {
-		if r.ToolsJSON, err = readInput(c.Tools, in); err != nil {
-			return nil, fmt.Errorf("--tools: %w", err)
-		}
-	}
-	return r, nil
 }
 
 // readInput reads a file or standard input, of bounded size.

@@ -57,6 +57,58 @@ func TestRenderFromFiles(t *testing.T) {
 	}
 }
 
+// TestRenderAcceptsARequest: the body of a chat request says the same as flags and files, and flags win.
+func TestRenderAcceptsARequest(t *testing.T) {
+	t.Parallel()
+	const tail = "{% if documents %}D{% endif %}{{ reasoning_effort }}{{ enable_thinking }}"
+	template := file(t, "t.jinja", source+tail)
+	body := func(more string) string {
+		return `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]` + more + `}`
+	}
+	const oneTool = `,"tools":[{"type":"function","function":{"name":"f"}}]`
+	rows := []struct {
+		name, body string
+		command    RenderCommand
+		want       string
+	}{
+		{"messages alone", body(""), RenderCommand{}, "[user]hi>"},
+		{"tools", body(oneTool), RenderCommand{}, "[user]hif>"},
+		{"a choice of no tool still shows them", body(oneTool + `,"tool_choice":"none"`), RenderCommand{}, "[user]hif>"},
+		{"kwargs", body(`,"chat_template_kwargs":{"mood":"!"}`), RenderCommand{}, "[user]hi>!"},
+		{"a flag's kwargs win", body(`,"chat_template_kwargs":{"mood":"!"}`), RenderCommand{Kwargs: `{"mood":"?"}`}, "[user]hi>?"},
+		{"no prompt", body(`,"add_generation_prompt":false`), RenderCommand{}, "[user]hi"},
+		{"a flag's no prompt wins", body(`,"add_generation_prompt":true`), RenderCommand{NoPrompt: true}, "[user]hi"},
+		{"continue", body(`,"add_generation_prompt":false,"continue_final_message":true`), RenderCommand{}, "[user]hi"},
+		{"effort", body(`,"reasoning_effort":"high"`), RenderCommand{}, "[user]hi>highTrue"},
+		{"documents", body(`,"documents":[{"text":"d"}]`), RenderCommand{}, "[user]hi>D"},
+		{"the request's own template", body(`,"chat_template":"own"`), RenderCommand{}, "own"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.command.Template, row.command.Messages = template, "-"
+			got, err := run(t, row.command, row.body)
+			require.NoError(t, err)
+			require.Equal(t, row.want, got)
+		})
+	}
+	for name, input := range map[string]string{"no messages": `{"model":"m"}`, "no JSON": `{"messages"`, "text": `"x"`} {
+		_, err := run(t, RenderCommand{Template: template, Messages: "-"}, input)
+		require.Error(t, err, name)
+	}
+}
+
+func TestRenderHarmony(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"chat_template":"no"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type":"gpt_oss"}`), 0o600))
+	got, err := run(t, RenderCommand{Model: dir, Messages: "-", Now: "2026-03-05T14:07:09"}, `[{"role":"user","content":"hi"}]`)
+	require.NoError(t, err)
+	require.Contains(t, got, "Current date: 2026-03-05")
+	require.True(t, strings.HasSuffix(got, "<|start|>user<|message|>hi<|end|><|start|>assistant"))
+}
+
 func TestErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

@@ -43,6 +43,8 @@ type Rules struct {
 	// Old: the content format is detected without looking through macros, and tool-call arguments that are JSON but
 	// no object are kept (before 0.28; vllm-project/vllm#53824 and #48922).
 	Old bool
+	// OldHarmony: gpt-oss prompts are written by openai-harmony with other headers of tool messages (before 0.31).
+	OldHarmony bool
 }
 
 // RulesFor gives the rules of a worker's version, such as "0.27.1"; an empty or odd version gets the newest rules.
@@ -53,7 +55,8 @@ func RulesFor(version string) Rules {
 	}
 	minor, _, _ := strings.Cut(rest, ".")
 	n, err := strconv.Atoi(minor)
-	return Rules{Old: err == nil && major == "0" && n < 28}
+	before := func(release int) bool { return err == nil && major == "0" && n < release }
+	return Rules{Old: before(28), OldHarmony: before(31)}
 }
 
 // Result is a prompt and how it was made.
@@ -66,6 +69,8 @@ type Result struct {
 	Format string
 	// TimeDependent is true when the template reads the clock.
 	TimeDependent bool
+	// Cuts are offsets into Text at which the worker tokenises anew; only formats that are no templates have any.
+	Cuts []uint32
 	// Media says how far the prompt is exact when it holds image, audio or video parts.
 	Media Media
 }
@@ -85,6 +90,15 @@ func (r *Refusal) Error() string {
 	}
 	return r.Param + ": " + r.Message
 }
+
+// Unsupported is a request whose prompt is not known exactly.
+type Unsupported struct {
+	// Why gives the reason, without any text of the conversation.
+	Why string
+}
+
+// Error gives the reason.
+func (u *Unsupported) Error() string { return u.Why }
 
 // refuse makes a Refusal.
 func refuse(param, format string, args ...any) error {

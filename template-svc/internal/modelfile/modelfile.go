@@ -33,6 +33,8 @@ type Files struct {
 	Processor string
 	// Architecture is the first of config.json's architectures, empty where there is none.
 	Architecture string
+	// Harmony is true for gpt-oss models: vLLM writes OpenAI's Harmony format for them, whatever their templates say.
+	Harmony bool
 	// SpecialTokens are the named ones (bos_token, …) in the order of Names.
 	SpecialTokens map[string]string
 	// Unsupported says why the model does not use Jinja; empty when it does.
@@ -64,7 +66,7 @@ func Load(path, model string) (*Files, error) {
 	if err := f.templates(dir, config); err != nil {
 		return nil, err
 	}
-	if len(f.Templates) == 0 && f.Unsupported == "" {
+	if len(f.Templates) == 0 && f.Unsupported == "" && !f.Harmony {
 		f.Unsupported = "the model's folder has no chat template"
 	}
 	return f, nil

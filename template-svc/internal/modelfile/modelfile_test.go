@@ -187,8 +187,6 @@ func TestLoadNamesWhatIsNotJinja(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		{"gpt-oss by model type", map[string]string{"config.json": `{"model_type":"gpt_oss"}`}, "Harmony"},
-		{"gpt-oss by architecture", map[string]string{"config.json": `{"architectures":["GptOssForCausalLM"]}`}, "Harmony"},
 		{"Mistral with tekken", map[string]string{"tekken.json": `{}`}, "mistral-common"},
 		{"Mistral with a versioned model", map[string]string{"tokenizer.model.v3": ""}, "mistral-common"},
 		{"DeepSeek V3.2", map[string]string{"config.json": `{"architectures":["DeepseekV32ForCausalLM"]}`}, "V3.2"},
@@ -205,6 +203,21 @@ func TestLoadNamesWhatIsNotJinja(t *testing.T) {
 	got, err := Load(folder(t, map[string]string{"tokenizer_config.json": `{}`}), "m")
 	require.NoError(t, err)
 	require.Contains(t, got.Unsupported, "no chat template")
+}
+
+func TestLoadKnowsHarmony(t *testing.T) {
+	t.Parallel()
+	for _, config := range []string{`{"model_type":"gpt_oss"}`, `{"architectures":["GptOssForCausalLM"]}`} {
+		for _, tokenizer := range []string{`{}`, `{"chat_template":"A"}`} {
+			got, err := Load(folder(t, map[string]string{"tokenizer_config.json": tokenizer, "config.json": config}), "m")
+			require.NoError(t, err)
+			require.True(t, got.Harmony)
+			require.Empty(t, got.Unsupported)
+		}
+	}
+	got, err := Load(folder(t, map[string]string{"tokenizer_config.json": `{"chat_template":"A"}`}), "m")
+	require.NoError(t, err)
+	require.False(t, got.Harmony)
 }
 
 func TestLoadRefusesDamage(t *testing.T) {

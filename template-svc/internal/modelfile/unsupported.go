@@ -10,8 +10,6 @@ import (
 // notJinja says which prompt format vLLM 0.32 uses instead of Jinja for a model type or architecture of config.json.
 func notJinja(name string) string {
 	switch name {
-	case "gpt_oss", "GptOssForCausalLM":
-		return "gpt-oss models use the Harmony format"
 	case "DeepseekV32ForCausalLM":
 		return "vLLM renders DeepSeek V3.2 with its own code (tokenizer mode deepseek_v32)"
 	case "DeepseekV4ForCausalLM":
@@ -44,6 +42,7 @@ func (f *Files) examine(dir string) error {
 		f.Unsupported = "vLLM renders Mistral repositories with tekken.json or tokenizer.model.v* by mistral-common"
 		return nil
 	}
+	f.Harmony = config.ModelType == "gpt_oss" || f.Architecture == "GptOssForCausalLM"
 	for _, name := range append([]string{config.ModelType}, config.Architectures...) {
 		if f.Unsupported = notJinja(name); f.Unsupported != "" {
 			return nil

@@ -71,6 +71,9 @@ func TestGolden(t *testing.T) {
 			compareIDs(t, "as served again", m.Encode, texts, goldens)
 			compareText(t, m, texts, goldens)
 			compareStream(t, m, texts)
+			if name == "gptoss" {
+				compareHarmony(t, m)
+			}
 		})
 	}
 }
