@@ -65,9 +65,9 @@ test-corpus: native ## Templates, requests and tokens against the corpus, with t
 	go test -count=1 -v -run 'Corpus|Oracle|Golden' ./template-svc/... ./tokenizer-svc/...
 
 .PHONY: test-cases
-test-cases: build ## OpenAI behaviour cases through REST and gRPC; CASES=folder runs others
+test-cases: build ## OpenAI behaviour cases, REST and gRPC, in both shapes of the mesh; CASES=folder runs others
 	$(CORPUS_OK)
-	go test -count=1 -v -run Cases ./gateway/...
+	CASES_ALL=1 KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -v -run TestCases ./services/meshd/e2e/cases
 
 .PHONY: fuzz
 fuzz: native ## Each fuzz target for FUZZTIME (60s)

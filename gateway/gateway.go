@@ -144,11 +144,17 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	gatewayv1.RegisterMeshServiceServer(r, s.operations)
 }
 
-// RemoteEdge is a REST handler for a gateway in another process, reached over conn. Keys are checked there.
-func (s *Service) RemoteEdge(ctx context.Context, conn grpc.ClientConnInterface) (http.Handler, error) {
-	return rest.New(ctx, s.edgeConfig(), rest.Deps{
-		Conn: rest.Pump{ClientConnInterface: conn}, Telemetry: flight.New(s.deps.Log, nil, s.deps.Clock), Clock: s.deps.Clock,
-		Healthy: s.healthy, Ready: s.Ready, OpenAPI: openapi.Document(),
+// RemoteEdge is a REST handler for a gateway in another process, reached over conn: the same paths, errors and bytes,
+// with one gRPC hop in between. Keys and limits are checked there; cfg gives the limit of bodies and the origins. healthy
+// and ready answer for the gateway behind it.
+func RemoteEdge(ctx context.Context, cfg Config, conn grpc.ClientConnInterface, healthy, ready func(context.Context) error) (
+	http.Handler, error,
+) {
+	cfg.SetDefaults()
+	return rest.New(ctx, rest.Config{MaxBodyBytes: cfg.MaxBodyBytes, Origins: cfg.CORSOrigins}, rest.Deps{
+		Conn:      rest.Pump{ClientConnInterface: conn},
+		Telemetry: flight.New(slog.New(slog.DiscardHandler), nil, time.Now), Clock: time.Now,
+		Healthy: healthy, Ready: ready, OpenAPI: openapi.Document(),
 	})
 }
 

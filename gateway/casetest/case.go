@@ -112,6 +112,18 @@ type WorkerPlan struct {
 	Answers     []Answer          `json:"answers"`
 }
 
+// defaultModel is what workers serve whose case says nothing else.
+const defaultModel = "acme/tiny-chat"
+
+// AllModels are the base models of the plan's workers; a name may be there twice.
+func (p *WorkerPlan) AllModels() []string {
+	out := append([]string{defaultModel}, p.Models...)
+	for _, m := range p.Fleet {
+		out = append(out, m.Models...)
+	}
+	return out
+}
+
 // Member is one worker.
 type Member struct {
 	Name    string            `json:"name"`

@@ -1,12 +1,9 @@
 package casetest
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,58 +45,32 @@ func playBoth(t *testing.T, folder string) {
 	}
 	for _, d := range doors {
 		t.Run(d.name, func(t *testing.T) {
+			cases := cases
+			if d.door.GRPC && os.Getenv("CASES") == "" && os.Getenv("CASES_ALL") == "" {
+				cases = every(cases, 8) // whole meshes play them all through gRPC
+			}
 			d.door.Log = slog.New(slog.DiscardHandler)
-			results := play(t, d.door, cases)
+			results := Play(t.Context(), d.door, cases, lanes, func(r Result) {
+				t.Logf("%s was late among others, once more alone: %q", r.Case.ID, r.Faults)
+			})
 			t.Logf("%s: %s", d.name, Summary(results))
+			for _, r := range results {
+				if len(r.Faults) > 0 {
+					t.Errorf("%s: %q", r.Case.ID, r.Faults)
+				}
+			}
 		})
 	}
 }
 
-// play runs the cases that count goroutines alone and the others a few at a time. A case that only missed a time limit
-// of its own among the others is run once more alone, and named.
-func play(t *testing.T, door Door, cases []Case) []Result {
-	t.Helper()
-	results := make([]Result, len(cases))
-	var again sync.Mutex
-	var slow []int
-	alone := false
-	one := func(i int) {
-		results[i] = Run(context.Background(), door, &cases[i])
-		if results[i].OnlyLate() && !alone {
-			again.Lock()
-			defer again.Unlock()
-			slow = append(slow, i)
-			return
-		}
-		if len(results[i].Faults) > 0 {
-			t.Errorf("%s: %q", cases[i].ID, results[i].Faults)
-		}
+// every is each n-th case.
+func every(cases []Case, n int) []Case {
+	var out []Case
+	for i := 0; i < len(cases); i += n {
+		out = append(out, cases[i])
 	}
-	next := make(chan int)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for i := range next {
-				one(i)
-			}
-		})
-	}
-	for i := range cases {
-		if !slices.Contains(cases[i].Expect.After, "no_leak") {
-			next <- i
-		}
-	}
-	close(next)
-	wg.Wait()
-	alone = true
-	for _, i := range slow {
-		t.Logf("%s was late among others, once more alone: %q", cases[i].ID, results[i].Faults)
-		one(i)
-	}
-	for i := range cases {
-		if slices.Contains(cases[i].Expect.After, "no_leak") {
-			one(i)
-		}
-	}
-	return results
+	return out
 }
+
+// lanes is how many cases run at once: most of a case is waiting.
+const lanes = 8

@@ -2,6 +2,7 @@ package casetest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +19,8 @@ import (
 type Target struct {
 	// BaseURL is the REST address.
 	BaseURL string
+	// Config is the gateway's.
+	Config gateway.Config
 	// Inflight is how many reservations are open and requests wait; nil when it cannot be told.
 	Inflight func() int
 	// Stop ends the mesh and waits for its goroutines.
@@ -77,7 +80,7 @@ func (l Local) Open(ctx context.Context, setup Setup, fleet *Fleet) (*Target, er
 			l.Log.Error("gateway ended", "error", err)
 		}
 	}()
-	t := &Target{BaseURL: "http://" + g.Addr(ctx)}
+	t := &Target{BaseURL: "http://" + g.Addr(ctx), Config: setup.Config()}
 	t.Inflight = func() int {
 		running, waiting := g.Inflight()
 		return running + waiting + scheduler.Inflight()
@@ -95,16 +98,39 @@ func (l Local) Open(ctx context.Context, setup Setup, fleet *Fleet) (*Target, er
 // cross puts a real gRPC connection between a second REST edge and the gateway.
 func (l Local) cross(ctx context.Context, g *gateway.Service, t *Target) (*Target, error) {
 	pipe := bufconn.Listen(1 << 20)
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(64<<20), grpc.MaxSendMsgSize(64<<20))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
 	g.Register(server)
 	go func() { _ = server.Serve(pipe) }()
-	conn, err := grpc.NewClient("passthrough:///gateway", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+	dialer := func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
+	out, err := Cross(ctx, t, "passthrough:///gateway", grpc.WithContextDialer(dialer))
 	if err != nil {
 		return nil, err
 	}
-	handler, err := g.RemoteEdge(ctx, conn)
+	inner := out.Stop
+	out.Stop = func() {
+		server.Stop()
+		inner()
+	}
+	return out, nil
+}
+
+// maxMessage is room for the largest body of any case.
+const maxMessage = 64 << 20
+
+// Cross puts a REST edge in front of a target's gateway that reaches it through real gRPC at address: what a case asks
+// over HTTP then crosses the gRPC services. Stop ends both.
+func Cross(ctx context.Context, t *Target, address string, opts ...grpc.DialOption) (*Target, error) {
+	conn, err := grpc.NewClient(address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage), grpc.WaitForReady(true),
+		))...)
+	if err != nil {
+		return nil, err
+	}
+	asks := func(path string) func(context.Context) error {
+		return func(ctx context.Context) error { return ask(ctx, t.BaseURL+path) }
+	}
+	handler, err := gateway.RemoteEdge(ctx, t.Config, conn, asks("/health"), asks("/ready"))
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +138,29 @@ func (l Local) cross(ctx context.Context, g *gateway.Service, t *Target) (*Targe
 	if err != nil {
 		return nil, err
 	}
-	edge := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(l.Log.Handler(), slog.LevelDebug)}
+	edge := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	go func() { _ = edge.Serve(ln) }()
-	inner := t.Stop
-	out := &Target{BaseURL: "http://" + ln.Addr().String(), Inflight: t.Inflight}
-	out.Stop = func() {
+	return &Target{BaseURL: "http://" + ln.Addr().String(), Config: t.Config, Inflight: t.Inflight, Stop: func() {
 		_ = edge.Close()
 		_ = conn.Close()
-		server.Stop()
-		inner()
+		t.Stop()
+	}}, nil
+}
+
+// ask is nil when a GET is answered with 200.
+func ask(ctx context.Context, url string) error {
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
 	}
-	return out, nil
+	q.Close = true
+	resp, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %d", q.URL.Path, resp.StatusCode)
+	}
+	return nil
 }

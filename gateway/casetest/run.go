@@ -56,6 +56,7 @@ func (r *runner) run(ctx context.Context, door Door) error {
 	if r.target, err = door.Open(ctx, r.c.Setup, r.fleet); err != nil {
 		return fmt.Errorf("open mesh: %w", err)
 	}
+	r.fleet.refuse()
 	release, err := r.occupy()
 	if err != nil {
 		r.target.Stop()

@@ -67,7 +67,7 @@ func startFleet(plan WorkerPlan) (*Fleet, error) {
 			w.Models = plan.Models
 		}
 		if w.Models == nil {
-			w.Models = []string{"acme/tiny-chat"}
+			w.Models = []string{defaultModel}
 		}
 		if w.Loras == nil {
 			w.Loras = plan.Loras
@@ -78,7 +78,7 @@ func startFleet(plan WorkerPlan) (*Fleet, error) {
 		}
 		w.ln, w.URL = ln, "http://"+ln.Addr().String()
 		f.Workers = append(f.Workers, w)
-		if w.State == "refusing" || w.State == "gone" {
+		if w.State == "gone" {
 			_ = ln.Close()
 			continue
 		}
@@ -87,16 +87,30 @@ func startFleet(plan WorkerPlan) (*Fleet, error) {
 	return f, nil
 }
 
+// refuse closes the ports of the workers that the mesh is to know and not to reach.
+func (f *Fleet) refuse() {
+	for _, w := range f.Workers {
+		if w.State == "refusing" {
+			w.close()
+		}
+	}
+}
+
+// close ends a worker's listener and its connections.
+func (w *Worker) close() {
+	_ = w.ln.Close()
+	w.conns.Range(func(c, _ any) bool {
+		if nc, ok := c.(net.Conn); ok {
+			_ = nc.Close()
+		}
+		return true
+	})
+}
+
 // stop closes everything and waits.
 func (f *Fleet) stop() {
 	for _, w := range f.Workers {
-		_ = w.ln.Close()
-		w.conns.Range(func(c, _ any) bool {
-			if nc, ok := c.(net.Conn); ok {
-				_ = nc.Close()
-			}
-			return true
-		})
+		w.close()
 	}
 	f.wg.Wait()
 }
@@ -108,9 +122,6 @@ func (w *Worker) accept() {
 			return
 		}
 		w.conns.Store(nc, true)
-		w.fleet.mu.Lock()
-		w.fleet.connections++
-		w.fleet.mu.Unlock()
 		w.fleet.wg.Go(func() {
 			defer w.conns.Delete(nc)
 			defer nc.Close()
@@ -122,6 +133,7 @@ func (w *Worker) accept() {
 // serve answers the requests of one connection.
 func (w *Worker) serve(nc net.Conn) {
 	br := bufio.NewReader(nc)
+	called := false
 	for {
 		if d := w.fleet.idleClose; d > 0 {
 			_ = nc.SetReadDeadline(time.Now().Add(d))
@@ -144,6 +156,12 @@ func (w *Worker) serve(nc net.Conn) {
 		}
 		if w.own(nc, r) {
 			continue
+		}
+		if !called {
+			called = true
+			w.fleet.mu.Lock()
+			w.fleet.connections++
+			w.fleet.mu.Unlock()
 		}
 		if !w.call(nc, br, r, body) {
 			return
@@ -291,7 +309,7 @@ func (f *Fleet) Calls() []Received {
 	return out
 }
 
-// Connections is how many connections were opened.
+// Connections is how many connections were opened for calls; those of adapters that only ask for a state do not count.
 func (f *Fleet) Connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
