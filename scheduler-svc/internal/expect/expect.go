@@ -84,9 +84,12 @@ func (s *Set) Extend(rest []uint64, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	best := 0
-	for i := range s.entries {
-		if e := &s.entries[i]; e.next == rest[0] && len(e.units) > best && !now.After(e.expires) {
-			best = max(best, common(e.units, rest))
+	// The newest is the likeliest to be the longest. One that does not go on after the best so far cannot be longer, and
+	// one look at its chain tells.
+	for i := len(s.entries) - 1; i >= 0 && best < len(rest); i-- {
+		e := &s.entries[i]
+		if e.next == rest[0] && len(e.units) > best && e.units[best] == rest[best] && !now.After(e.expires) {
+			best = common(e.units, rest)
 		}
 	}
 	return best
