@@ -15,9 +15,11 @@ import (
 // so copying them would be a data race.
 type copier struct{ plans sync.Map } // reflect.Type of the struct -> copyPlan
 
-// copyPlan lists a struct's message fields; deep is set for types whose fields are not exported (the opaque API).
+// copyPlan lists a struct's message fields; deep is set for types whose fields are not exported (the opaque API). Generated
+// code keeps the fields together: block is then their type as one struct, which is copied at once.
 type copyPlan struct {
 	fields []int
+	block  reflect.Type // nil for fields that do not lie together
 	deep   bool
 }
 
@@ -36,8 +38,13 @@ func (c *copier) copy(dst, src any) error {
 		proto.Merge(out, in)
 		return nil
 	}
-	for _, i := range plan.fields {
-		to.Field(i).Set(from.Field(i))
+	if plan.block != nil {
+		first := plan.fields[0]
+		blockAt(plan.block, to.Field(first)).Set(blockAt(plan.block, from.Field(first)))
+	} else {
+		for _, i := range plan.fields {
+			to.Field(i).Set(from.Field(i))
+		}
 	}
 	if unknown := in.ProtoReflect().GetUnknown(); len(unknown) > 0 {
 		out.ProtoReflect().SetUnknown(unknown)
@@ -66,5 +73,32 @@ func planOf(t reflect.Type) copyPlan {
 			p.deep = true
 		}
 	}
+	if !p.deep && len(p.fields) > 0 {
+		p.block = blockOf(t, p.fields)
+	}
 	return p
+}
+
+// blockOf is one struct type with the layout of the fields, nil where there is none.
+func blockOf(t reflect.Type, fields []int) reflect.Type {
+	list := make([]reflect.StructField, len(fields))
+	for i, f := range fields {
+		list[i] = reflect.StructField{Name: t.Field(f).Name, Type: t.Field(f).Type}
+	}
+	block := reflect.StructOf(list)
+	first := t.Field(fields[0])
+	for i, f := range fields {
+		if t.Field(f).Offset != first.Offset+block.Field(i).Offset {
+			return nil
+		}
+	}
+	if first.Offset+block.Size() > t.Size() {
+		return nil
+	}
+	return block
+}
+
+// blockAt is the block that begins with a field of an addressable struct.
+func blockAt(block reflect.Type, first reflect.Value) reflect.Value {
+	return reflect.NewAt(block, first.Addr().UnsafePointer()).Elem()
 }
