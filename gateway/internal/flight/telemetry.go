@@ -3,6 +3,8 @@ package flight
 import (
 	"log/slog"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +23,8 @@ type Telemetry struct {
 	routes   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
+	kinds    [4]prometheus.Counter // of tokens, in the order of tokenKinds
+	ops      sync.Map              // operation -> *boundOperation; operations are fixed words
 	skipped  *prometheus.CounterVec
 	fleetAge prometheus.Gauge
 }
@@ -48,6 +52,9 @@ func New(log *slog.Logger, reg prometheus.Registerer, clock func() time.Time) *T
 	t.routes = counter("routes_total", "Routed prompts by certainty and why it is not exact.", "certainty", "reason")
 	t.attempts = counter("attempts_total", "Calls to workers by how they ended.", "outcome")
 	t.tokens = counter("tokens_total", "Tokens by kind: prompt, predicted_hit, cached, output.", "kind")
+	for i, kind := range tokenKinds() {
+		t.kinds[i] = t.tokens.WithLabelValues(kind)
+	}
 	t.skipped = counter("prompt_skips_total", "Prompts that were not rendered or tokenised in time, by stage.", "stage")
 	t.fleetAge = gauge("fleet_view_age_seconds", "Age of the list of models.")
 	if reg != nil {
@@ -64,22 +71,55 @@ func (t *Telemetry) Begin() { t.inflight.Inc() }
 func (t *Telemetry) Done(r *Record) {
 	now := t.clock()
 	t.inflight.Dec()
-	t.requests.WithLabelValues(r.Operation, strconv.Itoa(r.Status)).Inc()
-	t.duration.WithLabelValues(r.Operation).Observe(now.Sub(r.Start).Seconds())
+	op := t.operation(r.Operation)
+	op.done(t, r.Status).Inc()
+	op.duration.Observe(now.Sub(r.Start).Seconds())
 	if r.TTFT > 0 {
-		t.ttft.WithLabelValues(r.Operation).Observe(r.TTFT.Seconds())
+		op.ttft.Observe(r.TTFT.Seconds())
 	}
-	t.add("prompt", r.PromptTokens)
-	t.add("predicted_hit", r.PredictedTokens)
-	t.add("cached", r.CachedTokens)
-	t.add("output", r.OutputTokens)
+	for i, n := range [...]int64{r.PromptTokens, r.PredictedTokens, r.CachedTokens, r.OutputTokens} {
+		if n > 0 {
+			t.kinds[i].Add(float64(n))
+		}
+	}
 	r.log(t.log, now)
 }
 
-func (t *Telemetry) add(kind string, n int64) {
-	if n > 0 {
-		t.tokens.WithLabelValues(kind).Add(float64(n))
+// tokenKinds are the labels of tokens_total.
+func tokenKinds() [4]string { return [...]string{"prompt", "predicted_hit", "cached", "output"} }
+
+// boundOperation is one operation's metrics, found once: a look-up by labels for each of a request's figures costs as much
+// as counting it.
+type boundOperation struct {
+	name           string
+	duration, ttft prometheus.Observer
+	byStatus       [600]atomic.Pointer[boundCounter]
+}
+
+// boundCounter is a named struct because atomic.Pointer cannot hold an interface.
+type boundCounter struct{ prometheus.Counter }
+
+func (t *Telemetry) operation(name string) *boundOperation {
+	if op, ok := t.ops.Load(name); ok {
+		return op.(*boundOperation)
 	}
+	op, _ := t.ops.LoadOrStore(name, &boundOperation{
+		name: name, duration: t.duration.WithLabelValues(name), ttft: t.ttft.WithLabelValues(name),
+	})
+	return op.(*boundOperation)
+}
+
+// done is the counter of a status. Two first requests may both bind it; the vector gives them the same one.
+func (op *boundOperation) done(t *Telemetry, status int) prometheus.Counter {
+	if status < 0 || status >= len(op.byStatus) {
+		return t.requests.WithLabelValues(op.name, strconv.Itoa(status))
+	}
+	c := op.byStatus[status].Load()
+	if c == nil {
+		c = &boundCounter{t.requests.WithLabelValues(op.name, strconv.Itoa(status))}
+		op.byStatus[status].Store(c)
+	}
+	return c
 }
 
 // Queued moves the number of waiting requests.
