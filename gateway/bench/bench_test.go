@@ -78,7 +78,7 @@ func compare(tb testing.TB, rounds int, only string) *table {
 		all = kept
 	}
 	t := newTable(rounds)
-	var made lanes
+	made := newLanes(tb)
 	for _, s := range scenarios() {
 		if strings.Contains(s.name, only) {
 			t.scenarios = append(t.scenarios, s)
@@ -87,11 +87,11 @@ func compare(tb testing.TB, rounds int, only string) *table {
 	stop := profileMesh(tb, all)
 	for round := range rounds {
 		for _, s := range t.scenarios {
-			direct, err := s.load.run(worker, &made)
+			direct, err := s.load.run(worker, made)
 			require.NoError(tb, err)
 			t.add("direct", s, row{p50: percentile(direct.latencies, 0.5), gap: percentile(direct.gaps, 0.99)})
 			for i := range all {
-				measure(tb, t, all[(i+round)%len(all)], s, &made)
+				measure(tb, t, all[(i+round)%len(all)], s, made)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func idle(tb testing.TB, a *arm) float64 {
 	before, err := residentKB(p.cmd.Process.Pid)
 	require.NoError(tb, err)
 	l := load{shape: shape{bytes: 1024, stream: true}, plan: &plan{events: 2, gap: time.Hour, bytes: 180}}
-	var made lanes
+	made := newLanes(tb)
 	bodies := made.newBodies(l.shape, 0)
 	conns := make([]net.Conn, 0, streams)
 	for range streams {
@@ -44,6 +45,13 @@ func idle(tb testing.TB, a *arm) float64 {
 	return float64(after-before) / streams
 }
 
+func newLanes(tb testing.TB) *lanes {
+	tb.Helper()
+	p, err := newProse(filepath.Join("..", "..", "deploy", "demo-model", "train", "words.txt"))
+	require.NoError(tb, err)
+	return &lanes{prose: p}
+}
+
 // TestBodies checks what the comparison rests on: bodies are requests of the asked length, no two are equal, and known
 // ones share all but the last question.
 func TestBodies(t *testing.T) {
@@ -51,7 +59,7 @@ func TestBodies(t *testing.T) {
 	for _, s := range []shape{{bytes: 1024}, {bytes: 1024, stream: true}, {bytes: 32 << 10}, {bytes: 32 << 10, known: true}} {
 		t.Run(fmt.Sprintf("%+v", s), func(t *testing.T) {
 			t.Parallel()
-			var made lanes
+			made := newLanes(t)
 			a, b, other := made.newBodies(s, 0), made.newBodies(s, 0), made.newBodies(s, 1)
 			seen := map[string]bool{}
 			for range 20 {
@@ -84,7 +92,7 @@ func commonPrefix(a, b string) int {
 // TestBodiesAreJSON reads them.
 func TestBodiesAreJSON(t *testing.T) {
 	t.Parallel()
-	var made lanes
+	made := newLanes(t)
 	for _, s := range []shape{{bytes: 1024, stream: true}, {bytes: 32 << 10, known: true}} {
 		var q struct {
 			Model    string
