@@ -21,6 +21,7 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
 	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/boot"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/admit"
 	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
@@ -92,7 +93,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	gatewayv1.RegisterMeshServiceServer(conn, s.operations)
 	s.edge, err = rest.New(ctx, s.edgeConfig(), rest.Deps{
 		Conn: conn, Keys: keys, Telemetry: s.telemetry, Clock: deps.Clock, Healthy: s.healthy, Ready: s.Ready,
-		OpenAPI: openapi.Document(),
+		OpenAPI: sync.OnceValues(document),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("build REST edge: %w", err)
@@ -144,6 +145,9 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	gatewayv1.RegisterMeshServiceServer(r, s.operations)
 }
 
+// document is the OpenAPI document; it is made when somebody asks for it.
+func document() ([]byte, error) { return openapi.Document(boot.Version()) }
+
 // RemoteEdge is a REST handler for a gateway in another process, reached over conn: the same paths, errors and bytes,
 // with one gRPC hop in between. Keys and limits are checked there; cfg gives the limit of bodies and the origins. healthy
 // and ready answer for the gateway behind it.
@@ -154,7 +158,7 @@ func RemoteEdge(ctx context.Context, cfg Config, conn grpc.ClientConnInterface, 
 	return rest.New(ctx, rest.Config{MaxBodyBytes: cfg.MaxBodyBytes, Origins: cfg.CORSOrigins}, rest.Deps{
 		Conn:      rest.Pump{ClientConnInterface: conn},
 		Telemetry: flight.New(slog.New(slog.DiscardHandler), nil, time.Now), Clock: time.Now,
-		Healthy: healthy, Ready: ready, OpenAPI: openapi.Document(),
+		Healthy: healthy, Ready: ready, OpenAPI: sync.OnceValues(document),
 	})
 }
 

@@ -79,40 +79,43 @@ type Failure struct {
 	RetryAfterSeconds int
 	// Reason is the fault's.
 	Reason fault.Reason
+
+	message, param, code string
 }
 
 // NewFailure makes the error object of any error. INTERNAL faults show a fixed text.
 func NewFailure(err error) Failure {
 	f := fault.From(err)
 	c := classOf(f.Reason)
-	out := Failure{Status: c.status, Reason: f.Reason, Body: errorBody(f, c)}
+	out := Failure{Status: c.status, Reason: f.Reason, message: f.Message, param: f.Param, code: c.code}
+	if c.status == http.StatusInternalServerError || out.message == "" {
+		out.message = "The server had an error while processing the request."
+	}
+	if f.Reason == faultv1.Reason_REASON_MODEL_NOT_FOUND && out.param == "" {
+		out.param = "model"
+	}
+	out.Body = out.body(c.kind)
 	if c.retryable {
 		out.RetryAfterSeconds = max(1, int(math.Ceil(float64(f.RetryAfter)/float64(time.Second))))
 	}
 	return out
 }
 
-func errorBody(f *fault.Error, c class) []byte {
-	message, param := f.Message, f.Param
-	if c.status == http.StatusInternalServerError || message == "" {
-		message = "The server had an error while processing the request."
-	}
-	if f.Reason == faultv1.Reason_REASON_MODEL_NOT_FOUND && param == "" {
-		param = "model"
-	}
-	b := make([]byte, 0, 128+len(message))
+// body is OpenAI's error object.
+func (f Failure) body(kind string) []byte {
+	b := make([]byte, 0, 128+len(f.message))
 	b = append(b, `{"error":{"message":`...)
-	b = jsontext.AppendQuoted(b, []byte(message))
+	b = jsontext.AppendQuoted(b, []byte(f.message))
 	b = append(b, `,"type":"`...)
-	b = append(b, c.kind...)
+	b = append(b, kind...)
 	b = append(b, `","param":`...)
-	if param == "" {
+	if f.param == "" {
 		b = append(b, "null"...)
 	} else {
-		b = jsontext.AppendQuoted(b, []byte(param))
+		b = jsontext.AppendQuoted(b, []byte(f.param))
 	}
 	b = append(b, `,"code":"`...)
-	b = append(b, c.code...)
+	b = append(b, f.code...)
 	return append(b, `"}}`...)
 }
 

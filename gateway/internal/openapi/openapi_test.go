@@ -2,38 +2,97 @@ package openapi
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestDocumentIsTheGeneratedOne: the embedded copy is refreshed with the generated code.
-func TestDocumentIsTheGeneratedOne(t *testing.T) {
-	t.Parallel()
-	generated, err := os.ReadFile(filepath.Join("..", "..", "..", "proto", "gen", "openapi", "kvmesh.swagger.json"))
-	require.NoError(t, err)
-	require.JSONEq(t, string(generated), string(Document()), "copy proto/gen/openapi/kvmesh.swagger.json here after make generate")
-}
-
-// TestEveryPathHasAnAnswer: the document names each operation once, with its tag.
-func TestEveryPathHasAnAnswer(t *testing.T) {
-	t.Parallel()
-	var doc struct {
-		Paths map[string]map[string]struct {
-			OperationID string                     `json:"operationId"`
-			Responses   map[string]json.RawMessage `json:"responses"`
-		} `json:"paths"`
-	}
-	require.NoError(t, json.Unmarshal(Document(), &doc))
-	require.Contains(t, doc.Paths, "/v1/chat/completions")
-	seen := map[string]bool{}
-	for path, methods := range doc.Paths {
-		for method, op := range methods {
-			require.False(t, seen[op.OperationID], "%s %s", method, path)
-			seen[op.OperationID] = true
-			require.Contains(t, op.Responses, "200")
+type document struct {
+	OpenAPI string
+	Info    struct{ Title, Version string }
+	Paths   map[string]map[string]struct {
+		OperationID string
+		RequestBody *struct{ Content map[string]json.RawMessage }
+		Responses   map[string]struct {
+			Content map[string]json.RawMessage
 		}
 	}
+	Components struct{ Schemas map[string]json.RawMessage }
+}
+
+func made(t *testing.T) (document, string) {
+	t.Helper()
+	raw, err := Document("1.2.3")
+	require.NoError(t, err)
+	var d document
+	require.NoError(t, json.Unmarshal(raw, &d))
+	return d, string(raw)
+}
+
+func TestDocumentNamesItself(t *testing.T) {
+	t.Parallel()
+	d, _ := made(t)
+	require.Equal(t, "3.1.0", d.OpenAPI)
+	require.Equal(t, "kvmesh", d.Info.Title)
+	require.Equal(t, "1.2.3", d.Info.Version)
+}
+
+// TestEveryReferenceIsThere: a shape that is named stands in the document, and none stands there unused.
+func TestEveryReferenceIsThere(t *testing.T) {
+	t.Parallel()
+	d, raw := made(t)
+	const mark = `"#/components/schemas/`
+	used := map[string]bool{}
+	for part := range strings.SplitSeq(raw, mark) {
+		name, _, _ := strings.Cut(part, `"`)
+		used[name] = true
+	}
+	for name := range d.Components.Schemas {
+		if name != "Generation" { // the anchor of members that requests share
+			require.True(t, used[name], "%s is used nowhere", name)
+		}
+	}
+	for name := range used {
+		if name != "{" && !strings.HasPrefix(name, "{") {
+			require.Contains(t, d.Components.Schemas, name)
+		}
+	}
+}
+
+func TestEveryOperationIsWhole(t *testing.T) {
+	t.Parallel()
+	d, _ := made(t)
+	seen := map[string]bool{}
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			require.NotEmpty(t, o.OperationID, path)
+			require.False(t, seen[o.OperationID], "%s %s", method, path)
+			seen[o.OperationID] = true
+			for status := range errorMeanings() {
+				require.Contains(t, o.Responses[strconv.Itoa(status)].Content, "application/json")
+			}
+			require.Contains(t, o.Responses["200"].Content, "application/json", path)
+		}
+	}
+}
+
+// TestShapesOfTheSurface: what the generated document of the gRPC services cannot say.
+func TestShapesOfTheSurface(t *testing.T) {
+	t.Parallel()
+	d, _ := made(t)
+	for name, row := range map[string]struct{ path, media string }{
+		"a chat streams":         {"/v1/chat/completions", "text/event-stream"},
+		"a completion streams":   {"/v1/completions", "text/event-stream"},
+		"a message streams":      {"/v1/messages", "text/event-stream"},
+		"a response streams":     {"/v1/responses", "text/event-stream"},
+		"a recording gives text": {"/v1/audio/transcriptions", "text/plain"},
+	} {
+		require.Contains(t, d.Paths[row.path]["post"].Responses["200"].Content, row.media, name)
+	}
+	require.NotContains(t, d.Paths["/v1/embeddings"]["post"].Responses["200"].Content, "text/event-stream")
+	require.Contains(t, d.Paths["/v1/audio/translations"]["post"].RequestBody.Content, "multipart/form-data")
+	refused := string(d.Paths["/v1/messages"]["post"].Responses["404"].Content["application/json"])
+	require.Contains(t, refused, "MessagesErrorBody")
 }

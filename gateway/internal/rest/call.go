@@ -101,6 +101,10 @@ func (c *call) fail(err error) {
 	case !c.wrote:
 		c.write(f)
 	case c.sse:
+		if c.in.Anthropic {
+			_ = c.Data(f.AnthropicEvent())
+			return
+		}
 		_ = c.Data(f.Event())
 	default:
 		panic(http.ErrAbortHandler)
@@ -119,7 +123,7 @@ func (c *call) write(f openai.Failure) {
 	}
 	body := f.Body
 	if c.in.Anthropic {
-		body = append([]byte(`{"type":"error",`), body[1:]...)
+		body = f.AnthropicBody()
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))

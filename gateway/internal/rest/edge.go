@@ -43,8 +43,8 @@ type Deps struct {
 	Healthy func(ctx context.Context) error
 	// Ready tells whether new work is wanted here.
 	Ready func(ctx context.Context) error
-	// OpenAPI is the document of the REST operations.
-	OpenAPI []byte
+	// OpenAPI makes the document of the REST operations.
+	OpenAPI func() ([]byte, error)
 }
 
 // Edge is the HTTP handler.

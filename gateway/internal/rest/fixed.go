@@ -64,7 +64,12 @@ func (e *Edge) fixed(c *call, r *http.Request) (done bool) {
 		return true
 	}
 	if check == nil {
-		_ = reply.OK(c, e.deps.OpenAPI)
+		document, err := e.deps.OpenAPI()
+		if err != nil {
+			c.fail(err)
+			return true
+		}
+		_ = reply.OK(c, document)
 		return true
 	}
 	if err := check(r.Context()); err != nil {

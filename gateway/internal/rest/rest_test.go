@@ -75,7 +75,7 @@ func doors(t *testing.T, s *service, interceptors ...grpc.StreamServerIntercepto
 		ok := func(context.Context) error { return nil }
 		e, err := New(context.Background(), Config{MaxBodyBytes: 1000, Origins: []string{"https://a.example"}}, Deps{
 			Conn: c, Telemetry: flight.New(slog.New(slog.DiscardHandler), nil, time.Now), Clock: time.Now, Healthy: ok, Ready: ok,
-			OpenAPI: []byte("{}"),
+			OpenAPI: func() ([]byte, error) { return []byte("{}"), nil },
 		})
 		require.NoError(t, err)
 		ts := httptest.NewUnstartedServer(e)
