@@ -73,6 +73,7 @@ func (s *stream) snapshot(now time.Time, ask Ask, a Answer) {
 		s.newest = a.Epoch
 	}
 	ask.Load.Commit()
+	s.heardNS.Store(now.UnixNano()) // its adapter has just told all that there is
 	s.epoch.Store(a.Epoch)
 	s.seq.Store(a.Seq)
 	s.machine.hooks.Counts.Snapshots.Add(1)
@@ -87,12 +88,17 @@ func (s *stream) snapshot(now time.Time, ask Ask, a Answer) {
 	s.settle(now)
 }
 
+// settleShare bounds the share of its time that a stream spends with snapshots when they must follow one another.
+const settleShare = 20
+
 // settle ends a mend. The next one within RetryMax waits longer and longer, so that a lossy bus or a wrong digest does
-// not keep an adapter busy with snapshots.
+// not keep an adapter busy with snapshots; but not longer than settleShare times what this one took: small caches mend
+// at once.
 func (s *stream) settle(now time.Time) {
 	l := s.machine.limits
 	if now.Sub(s.settled) < l.RetryMax {
-		s.backoff = min(max(2*s.backoff, l.RetryMin), l.RetryMax)
+		longest := min(l.RetryMax, max(l.RetryMin, settleShare*now.Sub(s.asked)))
+		s.backoff = min(max(2*s.backoff, l.RetryMin), longest)
 	} else {
 		s.backoff = 0
 	}

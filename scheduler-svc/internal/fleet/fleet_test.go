@@ -332,3 +332,36 @@ func TestQualityStartsAtThePrior(t *testing.T) {
 	require.Zero(t, q.PrefillSamples)
 	require.True(t, slices.Contains(keys(b.fleet.View().Targets), "w/0"))
 }
+
+// TestIdleIsWhatReportsSay: from the first report without load to the latest, by the time at which they were made.
+func TestIdleIsWhatReportsSay(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	report := func(s int, running, waiting, ageMS uint32) {
+		c := card("w", 1, "m")
+		c.Loads = []*workerv1.RankLoad{{Running: running, Waiting: waiting, AgeMs: ageMS}}
+		b.fleet.Card(at(s), c)
+	}
+	idle := func(since, until time.Time) {
+		t.Helper()
+		s, u := b.fleet.View().Targets[0].Idle()
+		require.True(t, s.Equal(since), s)
+		require.True(t, u.Equal(until), u)
+	}
+	b.fleet.Card(at(0), card("w", 1, "m"))
+	idle(time.Time{}, time.Time{})
+	report(1, 0, 0, 0)
+	idle(at(1), at(1))
+	report(4, 0, 0, 1000)
+	idle(at(1), at(3))
+	report(5, 0, 0, 4000)
+	idle(at(1), at(3))
+	report(6, 0, 1, 0)
+	idle(time.Time{}, time.Time{})
+	report(7, 1, 0, 0)
+	idle(time.Time{}, time.Time{})
+	report(9, 0, 0, 0)
+	report(12, 0, 0, 0)
+	idle(at(9), at(12))
+}

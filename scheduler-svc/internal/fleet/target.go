@@ -34,6 +34,8 @@ type Target struct {
 	book         *load.Ledger
 	lastDispatch uint64
 	busyUntil    time.Time
+	idleSince    time.Time // of the reports without load; zero while the last one had some
+	idleUntil    time.Time
 }
 
 func newTarget(f *Fleet, key feed.Key, card *workerv1.WorkerCard) *Target {
@@ -144,6 +146,22 @@ func (t *Target) report(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.book.Report(t.fleet.offset(at), l.GetKvUse(), int(l.GetWaiting()), int(l.GetRunning()))
+	switch {
+	case l.GetWaiting()+l.GetRunning() > 0:
+		t.idleSince, t.idleUntil = time.Time{}, time.Time{}
+	case t.idleSince.IsZero():
+		t.idleSince, t.idleUntil = at, at
+	case at.After(t.idleUntil):
+		t.idleUntil = at
+	}
+}
+
+// Idle is the time over which the worker's latest reports said that nothing runs or waits there; zero while something
+// does.
+func (t *Target) Idle() (since, until time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.idleSince, t.idleUntil
 }
 
 // Inflight returns the requests in flight and their uncached tokens not yet prefilled.

@@ -22,6 +22,26 @@ type Target interface {
 	End(now time.Time, owner uint64, t load.Ticket, s load.Settle)
 }
 
+// Idler is a Target whose worker tells its own load. Idle is the time over which all its latest reports said that nothing
+// runs or waits there; both are zero while something does.
+type Idler interface {
+	Idle() (since, until time.Time)
+}
+
+// idleGrace is how long a worker must have been idle before a reservation from before that time is held for dead: the
+// gateway that made it was killed. A living one needs two seconds at most to reach its worker or to give up.
+const idleGrace = 5 * time.Second
+
+// dead reports whether the reservation's request cannot be at its worker any more.
+func (r *reservation[T]) dead() bool {
+	i, ok := r.target.(Idler)
+	if !ok {
+		return false
+	}
+	since, until := i.Idle()
+	return r.since.Before(since) && until.Sub(since) >= idleGrace
+}
+
 // Booking is what a reservation costs its target.
 type Booking struct {
 	Worker         string
@@ -124,14 +144,14 @@ func (l *Ledger[T]) end(now time.Time, id uint64, r *reservation[T], s load.Sett
 	l.tell(&eventv1.InflightChange{Reservation: id, Phase: eventv1.InflightPhase_INFLIGHT_PHASE_SETTLED})
 }
 
-// Expire ends what was never settled and the shares of peers that fell silent. It returns the values of the own
+// Expire ends what was never settled, because it is too old or because its worker has long been idle, and the shares of peers that fell silent. It returns the values of the own
 // reservations that it ended.
 func (l *Ledger[T]) Expire(now time.Time) []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []T
 	for id, r := range l.open {
-		if now.Sub(r.since) > l.cfg.MaxAge {
+		if now.Sub(r.since) > l.cfg.MaxAge || r.dead() {
 			l.end(now, id, r, load.Settle{CachedTokens: load.Unknown})
 			out = append(out, r.value)
 		}

@@ -43,6 +43,44 @@ func (b *booked) End(now time.Time, owner uint64, t load.Ticket, s load.Settle) 
 	b.book.End(now.Sub(start), t, s)
 }
 
+// quiet is a target whose worker says when it was idle.
+type quiet struct {
+	*booked
+	since, until time.Time
+}
+
+func (q *quiet) Idle() (since, until time.Time) { return q.since, q.until }
+
+// TestReservationsOfAKilledGatewayEnd: nobody settles them, and their worker has long had nothing to do.
+func TestReservationsOfAKilledGatewayEnd(t *testing.T) {
+	t.Parallel()
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	rows := []struct {
+		name         string
+		since, until time.Time
+		ends         bool
+	}{
+		{"never said", time.Time{}, time.Time{}, false},
+		{"idle from before the reservation", at(-100), at(60), false},
+		{"idle for a moment", at(1), at(5), false},
+		{"idle for long", at(1), at(6), true},
+		{"idle from the same moment", start, at(60), false},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScheduler("s", 0)
+			q := &quiet{booked: s.targets["a"], since: row.since, until: row.until}
+			id := s.Reserve(start, q, Booking{Worker: "a", PromptTokens: 10, UncachedTokens: 10}, "gone")
+			ended := s.Expire(at(60))
+			require.Equal(t, row.ends, len(ended) == 1)
+			_, open := s.Settle(at(61), id, load.Settle{})
+			require.Equal(t, !row.ends, open, "a settle that comes late is none")
+			require.Zero(t, q.book.Inflight())
+		})
+	}
+}
+
 // scheduler is a ledger with targets of its own, as a process has.
 type scheduler struct {
 	*Ledger[string]
