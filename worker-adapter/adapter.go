@@ -177,8 +177,9 @@ func (s *Service) keepCard(ctx context.Context) {
 	}
 }
 
-// putTimeout bounds one publication of the card.
-const putTimeout = time.Second
+// putTimeout bounds one publication of the card. NATS answers within milliseconds: a longer silence is a lost message,
+// and what the card says should not wait for it.
+const putTimeout = 400 * time.Millisecond
 
 // putCard publishes the card as of now.
 func (s *Service) putCard(ctx context.Context) {
@@ -194,6 +195,9 @@ func (s *Service) putCard(ctx context.Context) {
 	was := s.events
 	s.card, s.events = err, card.GetEventState()
 	s.mu.Unlock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.nudge()
+	}
 	if was != card.GetEventState() {
 		s.log.Info("KV events changed", "state", card.GetEventState(), "detail", card.GetEventDetail())
 	}

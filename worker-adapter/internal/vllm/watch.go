@@ -27,6 +27,9 @@ const (
 	slowEvery = time.Second
 	// failuresMax is how many calls in a row may fail before a worker is sick: one can hit a long step.
 	failuresMax = 3
+	// suspectTimeout bounds what is asked after a call failed, so that a process that stands still is sick after four
+	// seconds; vLLM answers /metrics within one while it computes.
+	suspectTimeout = time.Second
 )
 
 // View is what is known of a worker now.
@@ -92,6 +95,11 @@ func (w *Watcher) Step(ctx context.Context) View {
 
 // ask refreshes what is due.
 func (w *Watcher) ask(ctx context.Context) error {
+	if w.failures > 0 && w.found {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, suspectTimeout)
+		defer cancel()
+	}
 	if !w.found {
 		if err := w.discover(ctx); err != nil {
 			return err
