@@ -12,7 +12,7 @@ import (
 // Proto returns the receipt as callers see it.
 func (r *Record) Proto() *schedulerv1.Receipt {
 	out := &schedulerv1.Receipt{
-		RequestId: r.RequestID, Time: timestamppb.New(r.Time), Model: r.Model, Attempt: r.Attempt,
+		RequestId: r.RequestID, Time: timestamppb.New(r.Time), Model: r.Model, Attempt: r.Attempt, Kind: r.Kind,
 		PromptTokens: r.PromptTokens, Units: r.Units, Policy: r.Policy, Reason: r.Reason,
 		Certainty: r.Certainty, CertaintyReason: r.CertaintyReason,
 		PredictedHitTokens: r.PredictedTokens, QueuedMs: r.QueuedMS,

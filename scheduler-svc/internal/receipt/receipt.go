@@ -18,6 +18,7 @@ type Record struct {
 	Time            time.Time
 	Model           string
 	Attempt         uint32
+	Kind            schedulerv1.AttemptKind
 	PromptTokens    uint32
 	Units           uint32
 	Policy          string

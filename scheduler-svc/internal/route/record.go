@@ -15,6 +15,7 @@ import (
 func (e *Engine) record(d *decision, chosen *fleet.Target, began time.Time) *receipt.Record {
 	r := &receipt.Record{
 		RequestID: d.req.GetRequestId(), Time: d.now, Model: d.req.GetModel(), Attempt: max(1, d.req.GetAttempt()),
+		Kind:         d.req.GetKind(),
 		PromptTokens: uint32(d.asked.PromptTokens), Units: uint32(len(d.units)), Policy: e.p.Policy.Name(),
 		Terms: d.ranking.Terms, Chosen: chosen != nil, QueuedMS: uint32(d.now.Sub(began).Milliseconds()),
 	}

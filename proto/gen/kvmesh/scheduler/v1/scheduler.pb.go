@@ -83,6 +83,59 @@ func (Certainty) EnumDescriptor() ([]byte, []int) {
 	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{0}
 }
 
+// AttemptKind is why a request is sent to a worker.
+type AttemptKind int32
+
+const (
+	// The first attempt, or one after a failure.
+	AttemptKind_ATTEMPT_KIND_UNSPECIFIED AttemptKind = 0
+	// Beside a running attempt whose first byte is late; the slower of the two is cancelled.
+	AttemptKind_ATTEMPT_KIND_HEDGE AttemptKind = 1
+	// Takes a broken stream on, with what the client already has as the end of its prompt.
+	AttemptKind_ATTEMPT_KIND_CONTINUATION AttemptKind = 2
+)
+
+// Enum value maps for AttemptKind.
+var (
+	AttemptKind_name = map[int32]string{
+		0: "ATTEMPT_KIND_UNSPECIFIED",
+		1: "ATTEMPT_KIND_HEDGE",
+		2: "ATTEMPT_KIND_CONTINUATION",
+	}
+	AttemptKind_value = map[string]int32{
+		"ATTEMPT_KIND_UNSPECIFIED":  0,
+		"ATTEMPT_KIND_HEDGE":        1,
+		"ATTEMPT_KIND_CONTINUATION": 2,
+	}
+)
+
+func (x AttemptKind) Enum() *AttemptKind {
+	p := new(AttemptKind)
+	*p = x
+	return p
+}
+
+func (x AttemptKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AttemptKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[1].Descriptor()
+}
+
+func (AttemptKind) Type() protoreflect.EnumType {
+	return &file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[1]
+}
+
+func (x AttemptKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AttemptKind.Descriptor instead.
+func (AttemptKind) EnumDescriptor() ([]byte, []int) {
+	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{1}
+}
+
 // Outcome is how a request ended at its worker.
 type Outcome int32
 
@@ -132,11 +185,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[1].Descriptor()
+	return file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[2].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[1]
+	return &file_kvmesh_scheduler_v1_scheduler_proto_enumTypes[2]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -145,7 +198,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{1}
+	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{2}
 }
 
 // RouteRequest is what a choice depends on.
@@ -179,7 +232,9 @@ type RouteRequest struct {
 	// 1 for the first attempt.
 	Attempt uint32 `protobuf:"varint,13,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Sequences asked for (n); 0 means 1.
-	Sequences     uint32 `protobuf:"varint,14,opt,name=sequences,proto3" json:"sequences,omitempty"`
+	Sequences uint32 `protobuf:"varint,14,opt,name=sequences,proto3" json:"sequences,omitempty"`
+	// Why this attempt is made.
+	Kind          AttemptKind `protobuf:"varint,15,opt,name=kind,proto3,enum=kvmesh.scheduler.v1.AttemptKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +365,13 @@ func (x *RouteRequest) GetSequences() uint32 {
 		return x.Sequences
 	}
 	return 0
+}
+
+func (x *RouteRequest) GetKind() AttemptKind {
+	if x != nil {
+		return x.Kind
+	}
+	return AttemptKind_ATTEMPT_KIND_UNSPECIFIED
 }
 
 // Target is a rank of a worker.
@@ -974,7 +1036,9 @@ type Receipt struct {
 	// Time in the scheduler's queue.
 	QueuedMs uint32 `protobuf:"varint,18,opt,name=queued_ms,json=queuedMs,proto3" json:"queued_ms,omitempty"`
 	// Workers that were no candidates, and why.
-	Excluded      []*Excluded `protobuf:"bytes,19,rep,name=excluded,proto3" json:"excluded,omitempty"`
+	Excluded []*Excluded `protobuf:"bytes,19,rep,name=excluded,proto3" json:"excluded,omitempty"`
+	// Why this attempt was made.
+	Kind          AttemptKind `protobuf:"varint,20,opt,name=kind,proto3,enum=kvmesh.scheduler.v1.AttemptKind" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1140,6 +1204,13 @@ func (x *Receipt) GetExcluded() []*Excluded {
 		return x.Excluded
 	}
 	return nil
+}
+
+func (x *Receipt) GetKind() AttemptKind {
+	if x != nil {
+		return x.Kind
+	}
+	return AttemptKind_ATTEMPT_KIND_UNSPECIFIED
 }
 
 // Candidate is one target as the policy saw it.
@@ -1749,7 +1820,7 @@ var File_kvmesh_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\xb9\x04\n" +
+	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\xef\x04\n" +
 	"\fRouteRequest\x12'\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\trequestId\x12 \n" +
@@ -1769,7 +1840,8 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\tcertainty\x18\v \x01(\x0e2\x1e.kvmesh.scheduler.v1.CertaintyR\tcertainty\x122\n" +
 	"\x10certainty_reason\x18\f \x01(\tB\a\xbaH\x04r\x02\x18@R\x0fcertaintyReason\x12\x18\n" +
 	"\aattempt\x18\r \x01(\rR\aattempt\x12\x1c\n" +
-	"\tsequences\x18\x0e \x01(\rR\tsequences\"9\n" +
+	"\tsequences\x18\x0e \x01(\rR\tsequences\x124\n" +
+	"\x04kind\x18\x0f \x01(\x0e2 .kvmesh.scheduler.v1.AttemptKindR\x04kind\"9\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\"\xe8\x03\n" +
@@ -1816,7 +1888,7 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\trequestId\"N\n" +
 	"\x12GetReceiptResponse\x128\n" +
-	"\breceipts\x18\x01 \x03(\v2\x1c.kvmesh.scheduler.v1.ReceiptR\breceipts\"\xa8\x06\n" +
+	"\breceipts\x18\x01 \x03(\v2\x1c.kvmesh.scheduler.v1.ReceiptR\breceipts\"\xde\x06\n" +
 	"\aReceipt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12.\n" +
@@ -1840,7 +1912,8 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\attft_us\x18\x10 \x01(\rR\x06ttftUs\x12#\n" +
 	"\routput_tokens\x18\x11 \x01(\rR\foutputTokens\x12\x1b\n" +
 	"\tqueued_ms\x18\x12 \x01(\rR\bqueuedMs\x129\n" +
-	"\bexcluded\x18\x13 \x03(\v2\x1d.kvmesh.scheduler.v1.ExcludedR\bexcludedB\t\n" +
+	"\bexcluded\x18\x13 \x03(\v2\x1d.kvmesh.scheduler.v1.ExcludedR\bexcluded\x124\n" +
+	"\x04kind\x18\x14 \x01(\x0e2 .kvmesh.scheduler.v1.AttemptKindR\x04kindB\t\n" +
 	"\a_chosenB\x14\n" +
 	"\x12_actual_hit_tokens\"\x88\x03\n" +
 	"\tCandidate\x123\n" +
@@ -1891,7 +1964,11 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x15CERTAINTY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCERTAINTY_EXACT\x10\x01\x12\x16\n" +
 	"\x12CERTAINTY_DEGRADED\x10\x02\x12\x16\n" +
-	"\x12CERTAINTY_FALLBACK\x10\x03*\x85\x01\n" +
+	"\x12CERTAINTY_FALLBACK\x10\x03*b\n" +
+	"\vAttemptKind\x12\x1c\n" +
+	"\x18ATTEMPT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12ATTEMPT_KIND_HEDGE\x10\x01\x12\x1d\n" +
+	"\x19ATTEMPT_KIND_CONTINUATION\x10\x02*\x85\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
@@ -1923,79 +2000,82 @@ func file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP() []byte {
 	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescData
 }
 
-var file_kvmesh_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_kvmesh_scheduler_v1_scheduler_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_kvmesh_scheduler_v1_scheduler_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_kvmesh_scheduler_v1_scheduler_proto_goTypes = []any{
 	(Certainty)(0),                // 0: kvmesh.scheduler.v1.Certainty
-	(Outcome)(0),                  // 1: kvmesh.scheduler.v1.Outcome
-	(*RouteRequest)(nil),          // 2: kvmesh.scheduler.v1.RouteRequest
-	(*Target)(nil),                // 3: kvmesh.scheduler.v1.Target
-	(*RouteResponse)(nil),         // 4: kvmesh.scheduler.v1.RouteResponse
-	(*ProgressRequest)(nil),       // 5: kvmesh.scheduler.v1.ProgressRequest
-	(*ProgressResponse)(nil),      // 6: kvmesh.scheduler.v1.ProgressResponse
-	(*SettleRequest)(nil),         // 7: kvmesh.scheduler.v1.SettleRequest
-	(*SettleResponse)(nil),        // 8: kvmesh.scheduler.v1.SettleResponse
-	(*ExplainRouteRequest)(nil),   // 9: kvmesh.scheduler.v1.ExplainRouteRequest
-	(*ExplainRouteResponse)(nil),  // 10: kvmesh.scheduler.v1.ExplainRouteResponse
-	(*GetReceiptRequest)(nil),     // 11: kvmesh.scheduler.v1.GetReceiptRequest
-	(*GetReceiptResponse)(nil),    // 12: kvmesh.scheduler.v1.GetReceiptResponse
-	(*Receipt)(nil),               // 13: kvmesh.scheduler.v1.Receipt
-	(*Candidate)(nil),             // 14: kvmesh.scheduler.v1.Candidate
-	(*CostTerm)(nil),              // 15: kvmesh.scheduler.v1.CostTerm
-	(*Excluded)(nil),              // 16: kvmesh.scheduler.v1.Excluded
-	(*ListModelsRequest)(nil),     // 17: kvmesh.scheduler.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),    // 18: kvmesh.scheduler.v1.ListModelsResponse
-	(*FleetModel)(nil),            // 19: kvmesh.scheduler.v1.FleetModel
-	(*ListWorkersRequest)(nil),    // 20: kvmesh.scheduler.v1.ListWorkersRequest
-	(*ListWorkersResponse)(nil),   // 21: kvmesh.scheduler.v1.ListWorkersResponse
-	(*WorkerView)(nil),            // 22: kvmesh.scheduler.v1.WorkerView
-	(v1.TokenIdsMode)(0),          // 23: kvmesh.worker.v1.TokenIdsMode
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*v1.WorkerCard)(nil),         // 25: kvmesh.worker.v1.WorkerCard
+	(AttemptKind)(0),              // 1: kvmesh.scheduler.v1.AttemptKind
+	(Outcome)(0),                  // 2: kvmesh.scheduler.v1.Outcome
+	(*RouteRequest)(nil),          // 3: kvmesh.scheduler.v1.RouteRequest
+	(*Target)(nil),                // 4: kvmesh.scheduler.v1.Target
+	(*RouteResponse)(nil),         // 5: kvmesh.scheduler.v1.RouteResponse
+	(*ProgressRequest)(nil),       // 6: kvmesh.scheduler.v1.ProgressRequest
+	(*ProgressResponse)(nil),      // 7: kvmesh.scheduler.v1.ProgressResponse
+	(*SettleRequest)(nil),         // 8: kvmesh.scheduler.v1.SettleRequest
+	(*SettleResponse)(nil),        // 9: kvmesh.scheduler.v1.SettleResponse
+	(*ExplainRouteRequest)(nil),   // 10: kvmesh.scheduler.v1.ExplainRouteRequest
+	(*ExplainRouteResponse)(nil),  // 11: kvmesh.scheduler.v1.ExplainRouteResponse
+	(*GetReceiptRequest)(nil),     // 12: kvmesh.scheduler.v1.GetReceiptRequest
+	(*GetReceiptResponse)(nil),    // 13: kvmesh.scheduler.v1.GetReceiptResponse
+	(*Receipt)(nil),               // 14: kvmesh.scheduler.v1.Receipt
+	(*Candidate)(nil),             // 15: kvmesh.scheduler.v1.Candidate
+	(*CostTerm)(nil),              // 16: kvmesh.scheduler.v1.CostTerm
+	(*Excluded)(nil),              // 17: kvmesh.scheduler.v1.Excluded
+	(*ListModelsRequest)(nil),     // 18: kvmesh.scheduler.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),    // 19: kvmesh.scheduler.v1.ListModelsResponse
+	(*FleetModel)(nil),            // 20: kvmesh.scheduler.v1.FleetModel
+	(*ListWorkersRequest)(nil),    // 21: kvmesh.scheduler.v1.ListWorkersRequest
+	(*ListWorkersResponse)(nil),   // 22: kvmesh.scheduler.v1.ListWorkersResponse
+	(*WorkerView)(nil),            // 23: kvmesh.scheduler.v1.WorkerView
+	(v1.TokenIdsMode)(0),          // 24: kvmesh.worker.v1.TokenIdsMode
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*v1.WorkerCard)(nil),         // 26: kvmesh.worker.v1.WorkerCard
 }
 var file_kvmesh_scheduler_v1_scheduler_proto_depIdxs = []int32{
-	3,  // 0: kvmesh.scheduler.v1.RouteRequest.exclude:type_name -> kvmesh.scheduler.v1.Target
+	4,  // 0: kvmesh.scheduler.v1.RouteRequest.exclude:type_name -> kvmesh.scheduler.v1.Target
 	0,  // 1: kvmesh.scheduler.v1.RouteRequest.certainty:type_name -> kvmesh.scheduler.v1.Certainty
-	3,  // 2: kvmesh.scheduler.v1.RouteResponse.target:type_name -> kvmesh.scheduler.v1.Target
-	0,  // 3: kvmesh.scheduler.v1.RouteResponse.certainty:type_name -> kvmesh.scheduler.v1.Certainty
-	23, // 4: kvmesh.scheduler.v1.RouteResponse.token_ids_mode:type_name -> kvmesh.worker.v1.TokenIdsMode
-	1,  // 5: kvmesh.scheduler.v1.SettleRequest.outcome:type_name -> kvmesh.scheduler.v1.Outcome
-	2,  // 6: kvmesh.scheduler.v1.ExplainRouteRequest.request:type_name -> kvmesh.scheduler.v1.RouteRequest
-	13, // 7: kvmesh.scheduler.v1.ExplainRouteResponse.receipt:type_name -> kvmesh.scheduler.v1.Receipt
-	13, // 8: kvmesh.scheduler.v1.GetReceiptResponse.receipts:type_name -> kvmesh.scheduler.v1.Receipt
-	24, // 9: kvmesh.scheduler.v1.Receipt.time:type_name -> google.protobuf.Timestamp
-	14, // 10: kvmesh.scheduler.v1.Receipt.candidates:type_name -> kvmesh.scheduler.v1.Candidate
-	3,  // 11: kvmesh.scheduler.v1.Receipt.chosen:type_name -> kvmesh.scheduler.v1.Target
-	0,  // 12: kvmesh.scheduler.v1.Receipt.certainty:type_name -> kvmesh.scheduler.v1.Certainty
-	1,  // 13: kvmesh.scheduler.v1.Receipt.outcome:type_name -> kvmesh.scheduler.v1.Outcome
-	16, // 14: kvmesh.scheduler.v1.Receipt.excluded:type_name -> kvmesh.scheduler.v1.Excluded
-	3,  // 15: kvmesh.scheduler.v1.Candidate.target:type_name -> kvmesh.scheduler.v1.Target
-	15, // 16: kvmesh.scheduler.v1.Candidate.terms:type_name -> kvmesh.scheduler.v1.CostTerm
-	0,  // 17: kvmesh.scheduler.v1.Candidate.certainty:type_name -> kvmesh.scheduler.v1.Certainty
-	3,  // 18: kvmesh.scheduler.v1.Excluded.target:type_name -> kvmesh.scheduler.v1.Target
-	19, // 19: kvmesh.scheduler.v1.ListModelsResponse.models:type_name -> kvmesh.scheduler.v1.FleetModel
-	22, // 20: kvmesh.scheduler.v1.ListWorkersResponse.workers:type_name -> kvmesh.scheduler.v1.WorkerView
-	25, // 21: kvmesh.scheduler.v1.WorkerView.card:type_name -> kvmesh.worker.v1.WorkerCard
-	0,  // 22: kvmesh.scheduler.v1.WorkerView.certainty:type_name -> kvmesh.scheduler.v1.Certainty
-	2,  // 23: kvmesh.scheduler.v1.SchedulerService.Route:input_type -> kvmesh.scheduler.v1.RouteRequest
-	5,  // 24: kvmesh.scheduler.v1.SchedulerService.Progress:input_type -> kvmesh.scheduler.v1.ProgressRequest
-	7,  // 25: kvmesh.scheduler.v1.SchedulerService.Settle:input_type -> kvmesh.scheduler.v1.SettleRequest
-	9,  // 26: kvmesh.scheduler.v1.SchedulerService.ExplainRoute:input_type -> kvmesh.scheduler.v1.ExplainRouteRequest
-	11, // 27: kvmesh.scheduler.v1.SchedulerService.GetReceipt:input_type -> kvmesh.scheduler.v1.GetReceiptRequest
-	17, // 28: kvmesh.scheduler.v1.SchedulerService.ListModels:input_type -> kvmesh.scheduler.v1.ListModelsRequest
-	20, // 29: kvmesh.scheduler.v1.SchedulerService.ListWorkers:input_type -> kvmesh.scheduler.v1.ListWorkersRequest
-	4,  // 30: kvmesh.scheduler.v1.SchedulerService.Route:output_type -> kvmesh.scheduler.v1.RouteResponse
-	6,  // 31: kvmesh.scheduler.v1.SchedulerService.Progress:output_type -> kvmesh.scheduler.v1.ProgressResponse
-	8,  // 32: kvmesh.scheduler.v1.SchedulerService.Settle:output_type -> kvmesh.scheduler.v1.SettleResponse
-	10, // 33: kvmesh.scheduler.v1.SchedulerService.ExplainRoute:output_type -> kvmesh.scheduler.v1.ExplainRouteResponse
-	12, // 34: kvmesh.scheduler.v1.SchedulerService.GetReceipt:output_type -> kvmesh.scheduler.v1.GetReceiptResponse
-	18, // 35: kvmesh.scheduler.v1.SchedulerService.ListModels:output_type -> kvmesh.scheduler.v1.ListModelsResponse
-	21, // 36: kvmesh.scheduler.v1.SchedulerService.ListWorkers:output_type -> kvmesh.scheduler.v1.ListWorkersResponse
-	30, // [30:37] is the sub-list for method output_type
-	23, // [23:30] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	1,  // 2: kvmesh.scheduler.v1.RouteRequest.kind:type_name -> kvmesh.scheduler.v1.AttemptKind
+	4,  // 3: kvmesh.scheduler.v1.RouteResponse.target:type_name -> kvmesh.scheduler.v1.Target
+	0,  // 4: kvmesh.scheduler.v1.RouteResponse.certainty:type_name -> kvmesh.scheduler.v1.Certainty
+	24, // 5: kvmesh.scheduler.v1.RouteResponse.token_ids_mode:type_name -> kvmesh.worker.v1.TokenIdsMode
+	2,  // 6: kvmesh.scheduler.v1.SettleRequest.outcome:type_name -> kvmesh.scheduler.v1.Outcome
+	3,  // 7: kvmesh.scheduler.v1.ExplainRouteRequest.request:type_name -> kvmesh.scheduler.v1.RouteRequest
+	14, // 8: kvmesh.scheduler.v1.ExplainRouteResponse.receipt:type_name -> kvmesh.scheduler.v1.Receipt
+	14, // 9: kvmesh.scheduler.v1.GetReceiptResponse.receipts:type_name -> kvmesh.scheduler.v1.Receipt
+	25, // 10: kvmesh.scheduler.v1.Receipt.time:type_name -> google.protobuf.Timestamp
+	15, // 11: kvmesh.scheduler.v1.Receipt.candidates:type_name -> kvmesh.scheduler.v1.Candidate
+	4,  // 12: kvmesh.scheduler.v1.Receipt.chosen:type_name -> kvmesh.scheduler.v1.Target
+	0,  // 13: kvmesh.scheduler.v1.Receipt.certainty:type_name -> kvmesh.scheduler.v1.Certainty
+	2,  // 14: kvmesh.scheduler.v1.Receipt.outcome:type_name -> kvmesh.scheduler.v1.Outcome
+	17, // 15: kvmesh.scheduler.v1.Receipt.excluded:type_name -> kvmesh.scheduler.v1.Excluded
+	1,  // 16: kvmesh.scheduler.v1.Receipt.kind:type_name -> kvmesh.scheduler.v1.AttemptKind
+	4,  // 17: kvmesh.scheduler.v1.Candidate.target:type_name -> kvmesh.scheduler.v1.Target
+	16, // 18: kvmesh.scheduler.v1.Candidate.terms:type_name -> kvmesh.scheduler.v1.CostTerm
+	0,  // 19: kvmesh.scheduler.v1.Candidate.certainty:type_name -> kvmesh.scheduler.v1.Certainty
+	4,  // 20: kvmesh.scheduler.v1.Excluded.target:type_name -> kvmesh.scheduler.v1.Target
+	20, // 21: kvmesh.scheduler.v1.ListModelsResponse.models:type_name -> kvmesh.scheduler.v1.FleetModel
+	23, // 22: kvmesh.scheduler.v1.ListWorkersResponse.workers:type_name -> kvmesh.scheduler.v1.WorkerView
+	26, // 23: kvmesh.scheduler.v1.WorkerView.card:type_name -> kvmesh.worker.v1.WorkerCard
+	0,  // 24: kvmesh.scheduler.v1.WorkerView.certainty:type_name -> kvmesh.scheduler.v1.Certainty
+	3,  // 25: kvmesh.scheduler.v1.SchedulerService.Route:input_type -> kvmesh.scheduler.v1.RouteRequest
+	6,  // 26: kvmesh.scheduler.v1.SchedulerService.Progress:input_type -> kvmesh.scheduler.v1.ProgressRequest
+	8,  // 27: kvmesh.scheduler.v1.SchedulerService.Settle:input_type -> kvmesh.scheduler.v1.SettleRequest
+	10, // 28: kvmesh.scheduler.v1.SchedulerService.ExplainRoute:input_type -> kvmesh.scheduler.v1.ExplainRouteRequest
+	12, // 29: kvmesh.scheduler.v1.SchedulerService.GetReceipt:input_type -> kvmesh.scheduler.v1.GetReceiptRequest
+	18, // 30: kvmesh.scheduler.v1.SchedulerService.ListModels:input_type -> kvmesh.scheduler.v1.ListModelsRequest
+	21, // 31: kvmesh.scheduler.v1.SchedulerService.ListWorkers:input_type -> kvmesh.scheduler.v1.ListWorkersRequest
+	5,  // 32: kvmesh.scheduler.v1.SchedulerService.Route:output_type -> kvmesh.scheduler.v1.RouteResponse
+	7,  // 33: kvmesh.scheduler.v1.SchedulerService.Progress:output_type -> kvmesh.scheduler.v1.ProgressResponse
+	9,  // 34: kvmesh.scheduler.v1.SchedulerService.Settle:output_type -> kvmesh.scheduler.v1.SettleResponse
+	11, // 35: kvmesh.scheduler.v1.SchedulerService.ExplainRoute:output_type -> kvmesh.scheduler.v1.ExplainRouteResponse
+	13, // 36: kvmesh.scheduler.v1.SchedulerService.GetReceipt:output_type -> kvmesh.scheduler.v1.GetReceiptResponse
+	19, // 37: kvmesh.scheduler.v1.SchedulerService.ListModels:output_type -> kvmesh.scheduler.v1.ListModelsResponse
+	22, // 38: kvmesh.scheduler.v1.SchedulerService.ListWorkers:output_type -> kvmesh.scheduler.v1.ListWorkersResponse
+	32, // [32:39] is the sub-list for method output_type
+	25, // [25:32] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_kvmesh_scheduler_v1_scheduler_proto_init() }
@@ -2010,7 +2090,7 @@ func file_kvmesh_scheduler_v1_scheduler_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kvmesh_scheduler_v1_scheduler_proto_rawDesc), len(file_kvmesh_scheduler_v1_scheduler_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
