@@ -19,16 +19,15 @@ type lexer struct {
 	lineStart bool
 }
 
-// tokenize gives the tokens of src, closed by an eof token.
-func tokenize(src *source) ([]token, error) {
+// tokenize gives the tokens of src, closed by an eof token. On a fault it gives those before it: the parser comes to
+// the fault only if it finds none earlier, as Jinja's does, which reads tokens one by one.
+func tokenize(src *source) (toks []token, fault error) {
 	l := &lexer{src: src, s: src.text, lineStart: true}
-	for l.at < len(l.s) {
-		if err := l.data(); err != nil {
-			return nil, err
-		}
+	for l.at < len(l.s) && fault == nil {
+		fault = l.data()
 	}
 	l.emit(token{kind: kEOF, off: len(l.s)})
-	return l.toks, nil
+	return l.toks, fault
 }
 
 // emit adds a token.

@@ -14,6 +14,7 @@ type parser struct {
 	src   *source
 	toks  []token
 	at    int
+	fault error // the lexer's, in the place of the last token
 	err   error
 	depth int
 	max   int
@@ -29,12 +30,10 @@ func Parse(text string, limits limit.Limits) (*Template, error) {
 		return nil, &limit.Error{Kind: limit.Source, Max: int64(limits.SourceBytes)}
 	}
 	src := newSource(text)
-	toks, err := tokenize(src)
-	if err != nil {
-		return nil, err
-	}
+	toks, fault := tokenize(src)
 	src.place(toks)
-	p := &parser{src: src, toks: toks, max: limits.Depth}
+	p := &parser{src: src, toks: toks, fault: fault, max: limits.Depth}
+	p.reach(0)
 	body := p.subparse(nil)
 	if p.err != nil {
 		return nil, p.err

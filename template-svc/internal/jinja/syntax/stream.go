@@ -17,8 +17,16 @@ func (p *parser) next() *token {
 	t := &p.toks[p.at]
 	if t.kind != kEOF {
 		p.at++
+		p.reach(p.at)
 	}
 	return t
+}
+
+// reach stops at the lexer's fault when token i is in its place.
+func (p *parser) reach(i int) {
+	if p.fault != nil && i == len(p.toks)-1 {
+		p.stop(p.fault)
+	}
 }
 
 // look is the token after the current one.
@@ -26,7 +34,8 @@ func (p *parser) look() *token {
 	if p.cur().kind == kEOF {
 		return p.cur()
 	}
-	return &p.toks[p.at+1]
+	p.reach(p.at + 1)
+	return &p.toks[min(p.at+1, len(p.toks)-1)]
 }
 
 // pos is the place of a token.
