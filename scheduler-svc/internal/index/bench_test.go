@@ -96,7 +96,9 @@ func BenchmarkWalk(b *testing.B) {
 			}}
 			floor := arm{name: "floor", units: 64 * benchBlocks, run: func() {
 				for range 64 {
-					f.index.touch(f.chains[i%len(f.chains)])
+					for _, u := range f.chains[i%len(f.chains)] {
+						f.index.first(u)
+					}
 					i += 7919
 				}
 			}}
@@ -234,7 +236,10 @@ type arm struct {
 	name  string
 	units int
 	run   func()
-	best  time.Duration
+	// scaled is run where rounds differ in length: it returns the units of this one.
+	scaled func() int
+	best   time.Duration
+	least  float64 // ns per unit
 }
 
 // compare runs the arms in ABBA order, at least five rounds each, and reports the least CPU time per unit of both. CPU
@@ -254,16 +259,24 @@ func compare(b *testing.B, arms ...*arm) {
 		}
 	}
 	for _, a := range arms {
-		b.ReportMetric(float64(a.best.Nanoseconds())/float64(a.units), a.name+"-cpu-ns/unit")
+		b.ReportMetric(a.least, a.name+"-cpu-ns/unit")
 		b.ReportMetric(float64(a.best.Nanoseconds())/1e3, a.name+"-cpu-us/round")
 	}
 }
 
 func (a *arm) measure(b *testing.B) {
-	before := threadCPU(b)
-	a.run()
-	if took := threadCPU(b) - before; a.best == 0 || took < a.best {
+	before, units := threadCPU(b), a.units
+	if a.scaled != nil {
+		units = a.scaled()
+	} else {
+		a.run()
+	}
+	took := threadCPU(b) - before
+	if a.best == 0 || took < a.best {
 		a.best = took
+	}
+	if per := float64(took.Nanoseconds()) / float64(units); a.least == 0 || per < a.least {
+		a.least = per
 	}
 }
 
@@ -277,4 +290,49 @@ func threadCPU(b *testing.B) time.Duration {
 
 func perUnit(b *testing.B, units int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(units), "ns/unit")
+}
+
+// BenchmarkWalkOfLife walks conversations of an index that was filled as life does and turned over until it is as
+// scattered as it will be, beside the floor: one load of each unit's entry and nothing else.
+func BenchmarkWalkOfLife(b *testing.B) {
+	for _, units := range sizes() {
+		for _, row := range []struct {
+			name string
+			mix  talkMix
+		}{{"trace", traceMix}, {"chat", chatMix}} {
+			b.Run(fmt.Sprintf("mix=%s/units=%d", row.name, units), func(b *testing.B) {
+				room := units / 11 // 16 caches hold about 11 times one cache in distinct units
+				l := newLife(row.mix, 16, room)
+				l.run(room * 3)
+				chains := l.chains()
+				runtime.GC()
+				var w Walk
+				at := 0
+				round := func(f func(chain []uint64)) int {
+					n := 0
+					for n < 64*benchBlocks {
+						chain := chains[at%len(chains)]
+						f(chain)
+						n += len(chain)
+						at++
+					}
+					return n
+				}
+				index := arm{name: "index", scaled: func() int {
+					return round(func(c []uint64) { l.index.Walk(c, &w) })
+				}}
+				floor := arm{name: "floor", scaled: func() int {
+					return round(func(c []uint64) {
+						for _, u := range c {
+							l.index.first(u)
+						}
+					})
+				}}
+				compare(b, &index, &floor)
+				s := l.index.Stats()
+				b.ReportMetric(float64(s.Units), "units")
+				b.ReportMetric(float64(s.Bytes)/float64(s.Units), "table-B/unit")
+			})
+		}
+	}
 }

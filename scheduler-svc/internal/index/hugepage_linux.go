@@ -18,15 +18,15 @@ const (
 // touches also miss the TLB. The advice covers the huge pages that the table lies in; these are within one arena of Go's
 // heap, whose arenas are aligned to 64 MiB, so neighbours on them share the advice and nothing else. A refusal costs
 // speed only.
-func adviseHuge(slots []slot) {
-	size := uintptr(len(slots) * slotBytes)
+func adviseHuge[T slot | uint64](part []T) {
+	size := uintptr(len(part)) * unsafe.Sizeof(part[0])
 	if size < adviseFrom {
 		return
 	}
-	table := uintptr(unsafe.Pointer(unsafe.SliceData(slots)))
+	table := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
 	first := table / hugePageBytes * hugePageBytes
 	whole := (table + size - first + hugePageBytes - 1) / hugePageBytes * hugePageBytes
 	// By number, because the range begins before the table and a pointer must not.
 	_, _, _ = unix.Syscall(unix.SYS_MADVISE, first, whole, unix.MADV_HUGEPAGE)
-	runtime.KeepAlive(slots)
+	runtime.KeepAlive(part)
 }

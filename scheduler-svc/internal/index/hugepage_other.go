@@ -3,4 +3,4 @@
 package index
 
 // adviseHuge does nothing where huge pages cannot be asked for.
-func adviseHuge([]slot) {}
+func adviseHuge[T slot | uint64]([]T) {}

@@ -2,15 +2,17 @@
 //
 // It maps a unit hash to the set of its holders, (stream, tier) pairs, where a stream is one rank of one worker. Holders
 // are interned to small integers and packed into one word beside the hash; sets of more than four are shared by all units
-// that have them. The table is cut into 64 shards of open addressing. Writers lock one shard for one unit; readers lock
-// nothing.
+// that have them. Units that arrive together lie together in an arena, so a walk mostly reads memory in sequence; a table
+// from hash to place is its way in and past the breaks. The table is cut into 64 shards of open addressing. Writers lock
+// one shard for one unit; readers lock nothing.
 //
 // A stream that ends, clears a tier or is replaced by a snapshot leaves the walk at once, whatever its size: its holder
 // ids die. Sweep takes dead ids out of the table afterwards, and only then can an id be given to another holder.
 //
 // Memory is bounded: a shard has room for its share of MaxUnits and gives up a unit at a pseudo-random place for each one
-// beyond it; the pool of shared sets has MaxSetBytes and refuses holders beyond it. Both are counted, for the index and for
-// the stream that lost, whose digest can then no longer equal its worker's.
+// beyond it, the arena grows only while three quarters of it are in use, and the pool of shared sets has MaxSetBytes and
+// refuses holders beyond it. Losses are counted, for the index and for the stream that lost, whose digest can then no
+// longer equal its worker's.
 package index
 
 import (
@@ -43,12 +45,14 @@ type Config struct {
 
 // Index is safe for concurrent use, but for the rule that each Stream has one writer at a time.
 type Index struct {
-	shards   [shardCount]shard
-	perShard int
-	sets     *setPool
-	meta     [maxIDs]atomic.Uint32 // what a walk needs of a holder id
-	gens     [maxIDs]atomic.Pointer[generation]
-	reused   atomic.Uint64 // ids handed out again: a walk across such a moment starts again
+	shards    [shardCount]shard
+	perShard  int
+	arena     *arena
+	appenders [appenderCount]appender
+	sets      *setPool
+	meta      [maxIDs]atomic.Uint32 // what a walk needs of a holder id
+	gens      [maxIDs]atomic.Pointer[generation]
+	reused    atomic.Uint64 // ids handed out again: a walk across such a moment starts again
 
 	mu      sync.Mutex // guards what follows
 	ids     idAllocator
@@ -69,6 +73,7 @@ func New(cfg Config) *Index {
 		cfg.MaxSetBytes = 256 << 20
 	}
 	x := &Index{perShard: max(1, (cfg.MaxUnits+shardCount-1)/shardCount), sets: newSetPool(cfg.MaxSetBytes)}
+	x.arena = newArena(x.perShard * shardCount)
 	for i := range x.shards {
 		x.shards[i].table.Store(newTable(minSlots))
 	}
@@ -92,12 +97,12 @@ type Stats struct {
 
 // Stats counts under the writers' locks, one shard at a time.
 func (x *Index) Stats() Stats {
-	out := Stats{Evicted: x.evicted.Load(), Refused: x.refused.Load(), Bytes: x.sets.size()}
+	out := Stats{Evicted: x.evicted.Load(), Refused: x.refused.Load(), Bytes: x.sets.size() + x.arena.size()}
 	for i := range x.shards {
 		s := &x.shards[i]
 		s.mu.Lock()
 		out.Units += s.used
-		out.Bytes += int64(len(s.table.Load().slots)) * slotBytes
+		out.Bytes += int64(len(s.table.Load().entries)) * entryBytes
 		s.mu.Unlock()
 	}
 	x.mu.Lock()

@@ -37,6 +37,8 @@ func (x *Index) Open() *Stream {
 // Number is the stream's place in a Walk. It is given to another stream after Close.
 func (s *Stream) Number() int { return s.number }
 
+func (s *Stream) appender() *appender { return &s.index.appenders[s.number%appenderCount] }
+
 // Close drops the stream and gives its number back.
 func (s *Stream) Close() {
 	s.Drop()
@@ -66,7 +68,7 @@ func (s *Stream) Add(tier Tier, units []uint64) int {
 		g = s.index.newGeneration(liveMeta(s.number, tier))
 		s.now[tier].Store(g)
 	}
-	return s.index.add(g, units)
+	return s.index.add(g, s.appender(), units)
 }
 
 // Remove records units as no longer held and returns how many were held before.
@@ -76,7 +78,7 @@ func (s *Stream) Remove(tier Tier, units []uint64) int {
 
 // Holds reports whether the stream holds the unit in any tier.
 func (s *Stream) Holds(unit uint64) bool {
-	w := s.index.shardOf(unit).read(unit)
+	_, w := s.index.shardOf(unit).read(s.index.arena, unit)
 	for t := range s.now {
 		if g := s.now[t].Load(); g != nil && s.index.has(w, g.id, unit) {
 			return true
@@ -141,7 +143,7 @@ func (l *Load) Add(tier Tier, units []uint64) int {
 		g = l.stream.index.newGeneration(liveMeta(l.stream.number, tier) | metaHidden)
 		l.next[tier].Store(g)
 	}
-	return l.stream.index.add(g, units)
+	return l.stream.index.add(g, l.stream.appender(), units)
 }
 
 // Units is the number of units taken in.

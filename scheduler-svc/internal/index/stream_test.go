@@ -165,7 +165,7 @@ func TestStaleWordsAreReadAgain(t *testing.T) {
 		streams = append(streams, s)
 	}
 	w := Walk{reach: make([]reach, 6)}
-	x.fetch(chain, &w)
+	require.Equal(t, 3, x.fetch(chain, &w))
 	streams[5].Remove(Device, chain[1:]) // the old set lives on in unit 1
 	streams[4].Remove(Device, chain)     // and is gone now
 	st := step{at: 0, run: 3}

@@ -14,9 +14,8 @@ type reach struct{ units, fast uint32 }
 type Walk struct {
 	reach []reach
 	held  int
-	words [touched]word
-	keys  [touched]uint64
-	vers  [touched]uint64
+	words [fetched]word
+	next  uint32 // where the unit after the last one lies if both came together, 0 when unknown
 }
 
 // Hit returns the stream's hit; number is Stream.Number.
@@ -30,6 +29,9 @@ func (w *Walk) Hit(number int) Hit {
 
 // Held is the number of leading units that some stream holds together with all units before them.
 func (w *Walk) Held() int { return w.held }
+
+// fetched is how many units are read before their holders are looked at.
+const fetched = 128
 
 // walkAttempts bounds the repetitions of a walk across reused ids. A repetition needs a stream that ended, a whole sweep
 // and a new stream within the microseconds of a walk.
@@ -54,27 +56,31 @@ func (x *Index) walk(units []uint64, w *Walk) {
 	streams := int(x.opened.Load())
 	w.reach = slices.Grow(w.reach[:0], streams)[:streams]
 	clear(w.reach)
-	w.held = 0
+	w.held, w.next = 0, 0
 	var last word // of the run that ends before more
 	var more step // units of the same word, in later batches: taken at once when it ends
-	for at := 0; at < len(units); at += touched {
-		part := units[at:min(at+touched, len(units))]
-		x.fetch(part, w)
-		for i := 0; i < len(part); {
+	for at := 0; at < len(units); at += fetched {
+		part := units[at:min(at+fetched, len(units))]
+		got := x.fetch(part, w)
+		for i := 0; i < got; {
 			run := 1
-			for i+run < len(part) && w.words[i+run] == w.words[i] {
+			for i+run < got && w.words[i+run] == w.words[i] {
 				run++
 			}
 			st := step{at: uint32(at + i), run: uint32(run)}
 			i += run
-			if now := w.words[i-1]; now != last || now == 0 {
-				if !x.take(w, units, more, last) || now == 0 || !x.take(w, units, st, now) {
-					return
-				}
-				last, more = now, step{at: st.at + st.run}
+			now := w.words[i-1]
+			if now == last {
+				more.run += st.run
 				continue
 			}
-			more.run += st.run
+			if !x.take(w, units, more, last) || !x.take(w, units, st, now) {
+				return
+			}
+			last, more = now, step{at: st.at + st.run}
+		}
+		if got < len(part) {
+			break
 		}
 	}
 	x.take(w, units, more, last)
@@ -92,21 +98,92 @@ func (x *Index) take(w *Walk, units []uint64, st step, holders word) bool {
 	return true
 }
 
-// fetch reads the words of up to touched units. The first loop only loads, so that its misses overlap.
-func (x *Index) fetch(units []uint64, w *Walk) {
-	for i, u := range units {
-		s := x.shardOf(u)
-		w.vers[i] = s.version.Load()
-		t := s.table.Load()
-		w.words[i], w.keys[i] = t.get(t.home(u * fibonacci))
+// fetch reads the words of units, up to the first that nobody holds, and returns how many. Units mostly lie behind one
+// another, so it follows the arena. Where a segment ends, the table says where the run goes on. Where a run breaks off
+// within a segment, single units of an answer may come: as many are looked up at once as a batch holds, so that their
+// misses overlap.
+func (x *Index) fetch(units []uint64, w *Walk) int {
+	for i := 0; ; {
+		i += x.follow(units[i:], w, i)
+		ahead := touched
+		if w.next%segmentSlots == 0 { // also at the start, where nothing is known
+			ahead = 1
+		}
+		next := min(i+ahead, len(units))
+		i += x.lookup(units[i:next], w, i)
+		if i < next || i == len(units) {
+			return i
+		}
 	}
+}
+
+// follow reads the words of units as long as they lie in the arena one after another from where the last one ended.
+func (x *Index) follow(units []uint64, w *Walk, at int) int {
+	n := 0
+	for w.next != 0 && n < len(units) {
+		c := x.arena.slabAt(w.next)
+		if c == nil {
+			break
+		}
+		first := w.next % slabSlots
+		s := &c.segments[first>>segmentBits]
+		version := s.version.Load()
+		slots := c.slots[first : (first|(segmentSlots-1))+1]
+		slots = slots[:min(len(slots), len(units)-n)]
+		same := 0
+		for i := range slots {
+			word, ok := slots[i].of(units[n+i])
+			if !ok {
+				break
+			}
+			w.words[at+n+i] = word
+			same++
+		}
+		if s.version.Load() != version {
+			break
+		}
+		n += same
+		w.next += uint32(same)
+		if same < len(slots) {
+			break
+		}
+	}
+	return n
+}
+
+// lookup reads the words of units through the table, up to the first that nobody holds, and returns how many. The first
+// loops only load, so that their misses overlap.
+func (x *Index) lookup(units []uint64, w *Walk, at int) int {
+	var es [touched]entry
+	var found [touched]struct{ word, key uint64 }
+	var versions [touched]uint64
 	for i, u := range units {
 		s := x.shardOf(u)
-		if v := w.vers[i]; v&1 == 0 && s.version.Load() == v && (w.words[i] == 0 || w.keys[i] == u) {
+		versions[i] = s.version.Load()
+		t := s.table.Load()
+		es[i] = t.get(t.home(tagOf(u)))
+	}
+	for i := range units {
+		if es[i] == 0 {
 			continue
 		}
-		w.words[i] = s.read(u)
+		if s := x.arena.at(es[i].pos()); s != nil {
+			word, key := s.load()
+			found[i].word, found[i].key = uint64(word), key
+		}
 	}
+	for i, u := range units {
+		s := x.shardOf(u)
+		pos, word := es[i].pos()+1, word(found[i].word)
+		if versions[i]&1 != 0 || s.version.Load() != versions[i] || es[i] != 0 && (found[i].key != u || word == 0) {
+			pos, word = s.read(x.arena, u)
+		}
+		if word == 0 {
+			return i
+		}
+		w.words[at+i], w.next = word, pos
+	}
+	return len(units)
 }
 
 // step is a run of units with one word.
@@ -179,7 +256,7 @@ func (x *Index) holders(unit uint64) []uint16 {
 	s := x.shardOf(unit)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, w := s.table.Load().find(unit)
+	_, w := s.table.Load().find(x.arena, unit)
 	return w.appendIDs(nil, x.sets)
 }
 
