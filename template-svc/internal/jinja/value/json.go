@@ -31,7 +31,7 @@ func ParseJSON(text string, depth int) (Value, error) {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	p := jsonParser{s: text, maxDepth: depth}
+	p := jsonParser{s: text, maxDepth: depth, room: min(slabSize, 4+len(text)/bytesPerCell)}
 	p.space()
 	v, err := p.value(0)
 	if err != nil {
@@ -50,6 +50,7 @@ type jsonParser struct {
 	s        string
 	at       int
 	maxDepth int
+	room     int             // cells taken at once
 	made     strings.Builder // of all strings with escapes
 	cells    []Value
 	entries  []Entry
@@ -58,9 +59,13 @@ type jsonParser struct {
 	dicts    []Dict
 }
 
-// slabSize is the number of cells taken at once: a chat request needs a few
-// dozen, so a render costs a handful of allocations instead of one per object.
-const slabSize = 64
+// slabSize is the number of cells taken at once at most: a chat request needs
+// a few dozen, so a render costs a handful of allocations instead of one per
+// object. A short text has fewer: about one in bytesPerCell.
+const (
+	slabSize     = 64
+	bytesPerCell = 24
+)
 
 // fail makes an error that names the place, never the text around it.
 func (p *jsonParser) fail(what string) error {

@@ -28,7 +28,7 @@ func (p *jsonParser) array(depth int) (Value, error) {
 	}
 	n := len(p.cells) - base
 	if len(p.cellSlab) < n {
-		p.cellSlab = make([]Value, max(n, slabSize))
+		p.cellSlab = make([]Value, max(n, p.room))
 	}
 	out := p.cellSlab[:n:n]
 	p.cellSlab = p.cellSlab[n:]
@@ -95,10 +95,10 @@ func (p *jsonParser) object(depth int) (Value, error) {
 func (p *jsonParser) dict(base int) Value {
 	n := len(p.entries) - base
 	if len(p.slab) < n {
-		p.slab = make([]Entry, max(n, slabSize))
+		p.slab = make([]Entry, max(n, p.room))
 	}
 	if len(p.dicts) == 0 {
-		p.dicts = make([]Dict, slabSize/4)
+		p.dicts = make([]Dict, max(1, p.room/4))
 	}
 	d := &p.dicts[0]
 	p.dicts = p.dicts[1:]
