@@ -32,8 +32,18 @@ const bodySilence = 30 * time.Second
 // wait for the rest either and closes the connection.
 type patience struct {
 	io.ReadCloser
-	control *http.ResponseController
+	control interface{ SetReadDeadline(at time.Time) error }
 	silence time.Duration
+}
+
+// newPatience reads the body of w's request; net/http's own writer is asked without its controller.
+func newPatience(w http.ResponseWriter, body io.ReadCloser, silence time.Duration) patience {
+	p := patience{ReadCloser: body, silence: silence}
+	var ok bool
+	if p.control, ok = w.(interface{ SetReadDeadline(at time.Time) error }); !ok {
+		p.control = http.NewResponseController(w)
+	}
+	return p
 }
 
 // Read waits for at most the silence. Connections without deadlines (tests) wait as they do.

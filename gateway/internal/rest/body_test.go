@@ -22,7 +22,10 @@ func TestASilentBodyEnds(t *testing.T) {
 		if r.URL.Path == "/patient" {
 			silence = time.Minute
 		}
-		p := patience{ReadCloser: r.Body, control: http.NewResponseController(w), silence: silence}
+		if r.URL.Path == "/wrapped" {
+			w = struct{ http.ResponseWriter }{w}
+		}
+		p := newPatience(w, r.Body, silence)
 		_, err := io.ReadAll(p)
 		ended <- err
 	}))
@@ -42,8 +45,8 @@ func TestASilentBodyEnds(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
 	answers := bufio.NewReader(conn)
-	for range 2 {
-		_, err = conn.Write([]byte("POST /patient HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"))
+	for _, path := range []string{"/patient", "/patient", "/wrapped"} {
+		_, err = conn.Write([]byte("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"))
 		require.NoError(t, err)
 		require.NoError(t, <-ended)
 		resp, err := http.ReadResponse(answers, nil)

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
+
 	"github.com/kvmesh/kvmesh/gateway/internal/inbound"
 )
 
@@ -68,7 +70,10 @@ func (c *Conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, name string, _
 		return nil, status.Errorf(codes.Unimplemented, "%s is not served here", name)
 	}
 	// The client's metadata must not ride on the calls that the service makes.
-	return &driven{call: call, ctx: metadata.NewOutgoingContext(ctx, nil), method: m, conn: c}, nil
+	if _, has := metadata.FromOutgoingContext(ctx); has {
+		ctx = metadata.NewOutgoingContext(ctx, nil)
+	}
+	return &driven{call: call, ctx: ctx, method: m, conn: c}, nil
 }
 
 // driven is both ends of a call: a grpc.ClientStream whose RecvMsg runs the service, and the service's stream.
@@ -134,6 +139,9 @@ func (s *served) RecvMsg(m any) error {
 		return io.EOF
 	}
 	s.got = true
+	if raw(m, s.driven.req) {
+		return nil
+	}
 	dst, ok := m.(proto.Message)
 	src, ok2 := s.driven.req.(proto.Message)
 	if !ok || !ok2 {
@@ -145,6 +153,25 @@ func (s *served) RecvMsg(m any) error {
 		return true
 	})
 	return nil
+}
+
+// raw hands over the commonest requests, in which the edge's decoder sets nothing but the client's bytes.
+func raw(dst, src any) bool {
+	switch from := src.(type) {
+	case *gatewayv1.ChatCompletionsRequest:
+		to, ok := dst.(*gatewayv1.ChatCompletionsRequest)
+		if ok {
+			to.RawJson = from.GetRawJson()
+		}
+		return ok
+	case *gatewayv1.CompletionsRequest:
+		to, ok := dst.(*gatewayv1.CompletionsRequest)
+		if ok {
+			to.RawJson = from.GetRawJson()
+		}
+		return ok
+	}
+	return false
 }
 
 // SendMsg writes a message's data.

@@ -100,6 +100,8 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r = r.WithContext(inbound.With(r.Context(), in))
+	// Of these grpc-gateway would make metadata that nobody reads.
+	r.Host, r.RemoteAddr = "", ""
 	if c.body != nil {
 		r.Body = c.body
 	}
@@ -153,7 +155,7 @@ func (e *Edge) guardBody(c *call, r *http.Request, found *route) error {
 			return fault.New(faultv1.Reason_REASON_UNSUPPORTED_MEDIA_TYPE, "The content type must be %s.", want)
 		}
 	}
-	patient := patience{ReadCloser: r.Body, control: http.NewResponseController(c.w), silence: bodySilence}
+	patient := newPatience(c.w, r.Body, bodySilence)
 	c.body = &body{ReadCloser: patient, length: r.ContentLength, limit: e.cfg.MaxBodyBytes, kind: kind}
 	if c.body.length > c.body.limit {
 		_ = c.body.tooLarge()

@@ -48,14 +48,14 @@ func (c *conn) alive() bool {
 type headPool struct{ pool sync.Pool }
 
 func (p *headPool) get() []byte {
-	if b, ok := p.pool.Get().(*[]byte); ok {
-		return (*b)[:headBytes]
+	if b, ok := p.pool.Get().(*[headBytes]byte); ok {
+		return b[:]
 	}
 	return make([]byte, headBytes)
 }
 
 func (p *headPool) put(b []byte) {
-	if cap(b) == headBytes {
-		p.pool.Put(&b)
+	if cap(b) == headBytes { // a pointer to the array: one to the slice would be one more allocation
+		p.pool.Put((*[headBytes]byte)(b[:headBytes]))
 	}
 }
