@@ -103,7 +103,7 @@ func TestCopyWithoutABlock(t *testing.T) {
 	t.Parallel()
 	type apart struct {
 		A string
-		b int //nolint:unused // it keeps A and C apart
+		b int
 		C string
 	}
 	require.Nil(t, blockOf(reflect.TypeFor[apart](), []int{0, 2}))
