@@ -89,6 +89,9 @@ type ReceiptConfig struct {
 	MaxCandidates int        `yaml:"max_candidates" doc:"candidates kept of one decision, best first"`
 	Sink          string     `yaml:"sink" doc:"file that gets one line of JSON per settled request; empty for none"`
 	SinkMaxBytes  conf.Bytes `yaml:"sink_max_bytes" doc:"size at which the sink file is moved to .1"`
+	// Requests is the log that `kvmesh sim --trace` replays.
+	Requests         string     `yaml:"requests" doc:"file that gets time, lengths and hashes of answered requests, for kvmesh sim --trace; empty for none"`
+	RequestsMaxBytes conf.Bytes `yaml:"requests_max_bytes" doc:"size at which that file is moved to .1"`
 }
 
 // SetDefaults fills what is zero.
@@ -121,6 +124,7 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.Receipts.MaxBytes, 64*conf.MiB)
 	conf.Default(&c.Receipts.MaxCandidates, 32)
 	conf.Default(&c.Receipts.SinkMaxBytes, 256*conf.MiB)
+	conf.Default(&c.Receipts.RequestsMaxBytes, 1024*conf.MiB)
 	conf.Default(&c.Sessions, 65536)
 	conf.Default(&c.MaxPromptUnits, 1<<16)
 	conf.Default(&c.NoWorkerRetry, 2*time.Second)

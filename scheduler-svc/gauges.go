@@ -32,6 +32,7 @@ func gaugeTable() []gaugeRow {
 		{"peer_reservations", "Open reservations of other schedulers.", nil},
 		{"receipts", "Receipts kept.", nil},
 		{"receipt_sink_dropped_total", "Receipts that the sink file did not get.", nil},
+		{"request_log_dropped_total", "Requests that the request log did not get.", nil},
 		{"receipt_bytes", "Memory of the receipts kept.", nil},
 		{"target_inflight", "Requests in flight by the reservations of all schedulers.", target},
 		{"target_queued_tokens", "Uncached prompt tokens in flight that are not prefilled.", target},

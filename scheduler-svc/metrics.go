@@ -3,10 +3,14 @@ package schedulersvc
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/feed"
+	"github.com/kvmesh/kvmesh/scheduler-svc/internal/receipt"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/route"
 )
 
@@ -94,6 +98,9 @@ func (m *meter) Decided(d route.Decision) {
 func (m *meter) Settled(b *route.Booked, e route.Ending) {
 	m.settles.WithLabelValues(outcomeLabel(e.Outcome)).Inc()
 	m.s.sink.Write(b.Record())
+	if served(e) {
+		m.s.requests.Write(logged(b, e))
+	}
 	if !e.HasActual {
 		return
 	}
@@ -102,6 +109,23 @@ func (m *meter) Settled(b *route.Booked, e route.Ending) {
 	m.predicted.WithLabelValues(certainty).Add(float64(b.Predicted))
 	m.phantom.WithLabelValues(certainty).Add(float64(max(0, b.Predicted-e.Actual)))
 	m.missed.WithLabelValues(certainty).Add(float64(max(0, e.Actual-b.Predicted)))
+}
+
+// served tells whether a request belongs into the request log: answered, or left by its client while it was. Attempts that
+// failed and hedges that lost are not the client's doing.
+func served(e route.Ending) bool {
+	return e.Outcome == schedulerv1.Outcome_OUTCOME_OK || e.Outcome == schedulerv1.Outcome_OUTCOME_CANCELLED && e.Output > 0
+}
+
+func logged(b *route.Booked, e route.Ending) receipt.Request {
+	r := receipt.Request{
+		Time: b.Arrived, Model: b.Model, InputTokens: b.Prompt, OutputTokens: e.Output, UnitTokens: b.UnitSize,
+		CachedTokens: -1, TTFT: time.Duration(e.TTFTUS) * time.Microsecond, Units: b.Units,
+	}
+	if e.HasActual {
+		r.CachedTokens = e.Actual
+	}
+	return r
 }
 
 // gauges reads the service's state when it is scraped.
@@ -176,6 +200,7 @@ func (g *gauges) load(put putter) {
 	put("receipts", float64(records))
 	put("receipt_bytes", float64(bytes))
 	put("receipt_sink_dropped_total", float64(g.s.sink.Dropped()))
+	put("request_log_dropped_total", float64(g.s.requests.Dropped()))
 	now := g.s.deps.Now()
 	for _, t := range g.s.fleet.View().Targets {
 		worker, rank := t.Key.Worker, strconv.FormatUint(uint64(t.Key.Rank), 10)

@@ -46,6 +46,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { s.tick(ctx); return nil })
 	g.Go(func() error { s.share(ctx); return nil })
 	g.Go(func() error { return s.sink.Run(ctx) })
+	g.Go(func() error { return s.requests.Run(ctx) })
 	return g.Wait()
 }
 

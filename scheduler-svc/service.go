@@ -56,7 +56,8 @@ type Service struct {
 	ledger   *ledger.Ledger[*route.Booked]
 	queue    *admit.Queue
 	receipts *receipt.Store
-	sink     *receipt.Sink
+	sink     *receipt.Sink[*receipt.Record]
+	requests *receipt.Sink[receipt.Request]
 	engine   *route.Engine
 	meter    *meter
 
@@ -94,11 +95,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.receipts = receipt.NewStore(receipt.Limits{
 		MaxRecords: cfg.Receipts.MaxRecords, MaxBytes: int64(cfg.Receipts.MaxBytes),
 	})
-	s.sink = receipt.NewSink(cfg.Receipts.Sink, int64(cfg.Receipts.SinkMaxBytes), s.receipts, deps.Log)
+	s.openSinks()
 	s.meter = newMeter(s)
 	s.engine = route.New(route.Config{
 		MaxUnits: cfg.MaxPromptUnits, MaxCandidates: cfg.Receipts.MaxCandidates, SessionCapacity: cfg.Sessions,
 		NoWorkerRetry: cfg.NoWorkerRetry, QueueSlack: cfg.Queue.Slack, Seed: cfg.Seed,
+		KeepUnits: s.requests != nil,
 	}, route.Parts{
 		Index: s.index, Fleet: s.fleet, Policy: ranker, Ledger: s.ledger, Queue: s.queue, Receipts: s.receipts,
 		Now: deps.Now, Observe: s.meter,
@@ -107,6 +109,16 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openSinks makes the files' writers; Run opens the files.
+func (s *Service) openSinks() {
+	r := s.cfg.Receipts
+	s.sink = receipt.NewSink(receipt.SinkConfig{Path: r.Sink, MaxBytes: int64(r.SinkMaxBytes), What: "receipts"},
+		s.receipts.JSON, s.deps.Log)
+	s.requests = receipt.NewSink(
+		receipt.SinkConfig{Path: r.Requests, MaxBytes: int64(r.RequestsMaxBytes), What: "requests"},
+		func(r receipt.Request) ([]byte, error) { return r.JSON() }, s.deps.Log)
 }
 
 func (s *Service) limits() feed.Limits {

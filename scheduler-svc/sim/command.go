@@ -19,7 +19,8 @@ import (
 // Command replays one trace, or all cells of the published tables, under several policies. It mounts into a kong
 // grammar. One of --trace, --cells and --goals says what to replay.
 type Command struct {
-	Trace    string        `help:"Trace in Mooncake's format, or the same as logged by a gateway." type:"path"`
+	Trace    string        `help:"Trace in Mooncake's format, or a mesh's request log (scheduler.receipts.requests)." type:"path"`
+	Model    string        `help:"Of a request log of several models, replay the requests of this one."`
 	Cells    bool          `help:"Run the cells of the published tables instead of one trace."`
 	Only     []string      `help:"Of the cells, run these alone; goals on others are then unknown measures."`
 	Goals    string        `help:"File of goals to check; runs the cells, and a lost goal is an error." type:"path"`
@@ -121,7 +122,7 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 	case c.Trace == "":
 		return nil, errors.New("nothing to simulate: give --trace, --cells or --goals")
 	}
-	w, err := simulate.Load(c.Trace)
+	w, err := simulate.Load(c.Trace, c.Model)
 	if err != nil {
 		return nil, err
 	}

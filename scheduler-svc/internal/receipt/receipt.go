@@ -3,8 +3,11 @@
 package receipt
 
 import (
+	"fmt"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 
@@ -134,6 +137,18 @@ func (s *Store) Settle(r *Record, result Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.Result = result
+}
+
+// JSON returns a record as one line of its sink.
+func (s *Store) JSON(r *Record) ([]byte, error) {
+	s.mu.Lock()
+	p := r.Proto()
+	s.mu.Unlock()
+	raw, err := protojson.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("marshal receipt: %w", err)
+	}
+	return raw, nil
 }
 
 // Get returns the receipts of a request, one per attempt in order of time.

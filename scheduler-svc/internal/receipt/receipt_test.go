@@ -123,10 +123,15 @@ func lines(t *testing.T, path string) []string {
 	return out
 }
 
+// receipts returns the sink of a store.
+func receipts(path string, maxBytes int64, h slog.Handler) *Sink[*Record] {
+	return NewSink(SinkConfig{Path: path, MaxBytes: maxBytes, What: "receipts"}, NewStore(Limits{}).JSON, slog.New(h))
+}
+
 func TestSinkWritesWhatIsBufferedAtTheEnd(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "receipts.ndjson")
-	s := NewSink(path, 1<<20, NewStore(Limits{}), slog.New(slog.DiscardHandler))
+	s := receipts(path, 1<<20, slog.DiscardHandler)
 	for i := range 20 {
 		s.Write(record(fmt.Sprint("r", i), 1))
 	}
@@ -141,29 +146,29 @@ func TestSinkWritesWhatIsBufferedAtTheEnd(t *testing.T) {
 
 func TestSinkDropsRatherThanWaits(t *testing.T) {
 	t.Parallel()
-	s := NewSink(filepath.Join(t.TempDir(), "r"), 1, NewStore(Limits{}), slog.New(slog.DiscardHandler))
+	s := receipts(filepath.Join(t.TempDir(), "r"), 1, slog.DiscardHandler)
 	for range sinkBuffer + 3 {
 		s.Write(record("x", 1))
 	}
 	require.Equal(t, uint64(3), s.Dropped())
-	var none *Sink
+	var none *Sink[*Record]
 	none.Write(record("x", 1))
 	require.NoError(t, none.Run(t.Context()))
 	require.Zero(t, none.Dropped())
-	require.Nil(t, NewSink("", 1, nil, nil))
+	require.Nil(t, receipts("", 1, slog.DiscardHandler))
 }
 
 func TestSinkRotates(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r")
-	s := NewSink(path, 1<<20, NewStore(Limits{}), slog.New(slog.DiscardHandler))
+	s := receipts(path, 1<<20, slog.DiscardHandler)
 	f, err := s.open()
 	require.NoError(t, err)
-	require.NoError(t, s.line(f, record("x", 1)))
-	s.maxBytes = 2 * f.size
+	require.NoError(t, s.write(f, record("x", 1)))
+	s.cfg.MaxBytes = 2 * f.size
 	for range 2 {
-		require.NoError(t, s.line(f, record("x", 1)))
-		if f.size >= s.maxBytes {
+		require.NoError(t, s.write(f, record("x", 1)))
+		if f.size >= s.cfg.MaxBytes {
 			f, err = s.rotate(f)
 			require.NoError(t, err)
 		}
@@ -176,7 +181,7 @@ func TestSinkRotates(t *testing.T) {
 func TestSinkThatCannotOpenSaysSoAndEnds(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
-	s := NewSink(filepath.Join(t.TempDir(), "no", "such", "dir"), 1, NewStore(Limits{}), slog.New(slog.NewTextHandler(&log, nil)))
+	s := receipts(filepath.Join(t.TempDir(), "no", "such", "dir"), 1, slog.NewTextHandler(&log, nil))
 	require.NoError(t, s.Run(t.Context()))
 	require.Contains(t, log.String(), "receipts are written no more")
 }

@@ -8,49 +8,53 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Sink writes settled receipts to a file, one JSON object per line. Requests never wait for it: past its buffer receipts
-// are dropped and counted. A nil Sink takes and does nothing.
-type Sink struct {
-	path     string
-	maxBytes int64
-	log      *slog.Logger
-	store    *Store
-	lines    chan *Record
-	dropped  atomic.Uint64
+// Sink writes entries to a file, one JSON object per line. Requests never wait for it: past its buffer entries are dropped
+// and counted. A nil Sink takes and does nothing.
+type Sink[T any] struct {
+	cfg     SinkConfig
+	line    func(T) ([]byte, error)
+	log     *slog.Logger
+	entries chan T
+	dropped atomic.Uint64
 }
 
-// sinkBuffer is some seconds of receipts at a few hundred requests per second; flushInterval bounds how late a line is.
+// SinkConfig says where a sink writes.
+type SinkConfig struct {
+	Path     string // empty for none
+	MaxBytes int64  // size at which the file is moved to Path.1, which it replaces
+	What     string // what the entries are, for errors: "receipts"
+}
+
+// sinkBuffer is some seconds of entries at a few hundred requests per second; flushInterval bounds how late a line is.
 const (
 	sinkBuffer    = 4096
 	flushInterval = time.Second
 )
 
-// NewSink returns a sink on a path, nil when it is empty. At maxBytes the file is moved to path.1, which it replaces.
-func NewSink(path string, maxBytes int64, store *Store, log *slog.Logger) *Sink {
-	if path == "" {
+// NewSink returns a sink, nil when its path is empty. line is called in the goroutine of Run; its result is copied.
+func NewSink[T any](cfg SinkConfig, line func(T) ([]byte, error), log *slog.Logger) *Sink[T] {
+	if cfg.Path == "" {
 		return nil
 	}
-	return &Sink{path: path, maxBytes: maxBytes, log: log, store: store, lines: make(chan *Record, sinkBuffer)}
+	return &Sink[T]{cfg: cfg, line: line, log: log, entries: make(chan T, sinkBuffer)}
 }
 
-// Write hands a settled record over.
-func (s *Sink) Write(r *Record) {
-	if s == nil || r == nil {
+// Write hands an entry over.
+func (s *Sink[T]) Write(e T) {
+	if s == nil {
 		return
 	}
 	select {
-	case s.lines <- r:
+	case s.entries <- e:
 	default:
 		s.dropped.Add(1)
 	}
 }
 
-// Dropped is the number of receipts that were not written.
-func (s *Sink) Dropped() uint64 {
+// Dropped is the number of entries that were not written.
+func (s *Sink[T]) Dropped() uint64 {
 	if s == nil {
 		return 0
 	}
@@ -58,17 +62,17 @@ func (s *Sink) Dropped() uint64 {
 }
 
 // Run writes until ctx ends, then what is buffered. A file that cannot be written ends the sink, not the service.
-func (s *Sink) Run(ctx context.Context) error {
+func (s *Sink[T]) Run(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
 	if err := s.run(ctx); err != nil {
-		s.log.Error("receipts are written no more", "err", err)
+		s.log.Error(s.cfg.What+" are written no more", "err", err)
 	}
 	return nil
 }
 
-func (s *Sink) run(ctx context.Context) error {
+func (s *Sink[T]) run(ctx context.Context) error {
 	f, err := s.open()
 	if err != nil {
 		return err
@@ -82,13 +86,13 @@ func (s *Sink) run(ctx context.Context) error {
 			return s.drain(f)
 		case <-tick.C:
 			if err := f.w.Flush(); err != nil {
-				return fmt.Errorf("write receipts: %w", err)
+				return fmt.Errorf("write %s: %w", s.cfg.What, err)
 			}
-		case r := <-s.lines:
-			if err := s.line(f, r); err != nil {
+		case e := <-s.entries:
+			if err := s.write(f, e); err != nil {
 				return err
 			}
-			if f.size < s.maxBytes {
+			if f.size < s.cfg.MaxBytes {
 				continue
 			}
 			if f, err = s.rotate(f); err != nil {
@@ -98,11 +102,11 @@ func (s *Sink) run(ctx context.Context) error {
 	}
 }
 
-func (s *Sink) drain(f *sinkFile) error {
+func (s *Sink[T]) drain(f *sinkFile) error {
 	for {
 		select {
-		case r := <-s.lines:
-			if err := s.line(f, r); err != nil {
+		case e := <-s.entries:
+			if err := s.write(f, e); err != nil {
 				return err
 			}
 		default:
@@ -111,17 +115,14 @@ func (s *Sink) drain(f *sinkFile) error {
 	}
 }
 
-func (s *Sink) line(f *sinkFile, r *Record) error {
-	s.store.mu.Lock()
-	p := r.Proto()
-	s.store.mu.Unlock()
-	raw, err := protojson.Marshal(p)
+func (s *Sink[T]) write(f *sinkFile, e T) error {
+	raw, err := s.line(e)
 	if err != nil {
-		return fmt.Errorf("marshal receipt: %w", err)
+		return fmt.Errorf("write %s: %w", s.cfg.What, err)
 	}
 	raw = append(raw, '\n')
 	if _, err := f.w.Write(raw); err != nil {
-		return fmt.Errorf("write receipts: %w", err)
+		return fmt.Errorf("write %s: %w", s.cfg.What, err)
 	}
 	f.size += int64(len(raw))
 	return nil
@@ -133,22 +134,22 @@ type sinkFile struct {
 	size int64
 }
 
-func (s *Sink) open() (*sinkFile, error) {
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func (s *Sink[T]) open() (*sinkFile, error) {
+	f, err := os.OpenFile(s.cfg.Path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open receipt sink: %w", err)
+		return nil, fmt.Errorf("open file of %s: %w", s.cfg.What, err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("open receipt sink: %w", err)
+		return nil, fmt.Errorf("open file of %s: %w", s.cfg.What, err)
 	}
 	return &sinkFile{f: f, w: bufio.NewWriterSize(f, 1<<16), size: info.Size()}, nil
 }
 
-func (s *Sink) rotate(f *sinkFile) (*sinkFile, error) {
+func (s *Sink[T]) rotate(f *sinkFile) (*sinkFile, error) {
 	f.close()
-	if err := os.Rename(s.path, s.path+".1"); err != nil {
-		return f, fmt.Errorf("rotate receipt sink: %w", err)
+	if err := os.Rename(s.cfg.Path, s.cfg.Path+".1"); err != nil {
+		return f, fmt.Errorf("rotate file of %s: %w", s.cfg.What, err)
 	}
 	return s.open()
 }

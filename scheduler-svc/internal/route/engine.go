@@ -28,6 +28,7 @@ type Config struct {
 	NoWorkerRetry   time.Duration // advice when every worker is away
 	QueueSlack      time.Duration // a request is refused when its predicted wait leaves less than this of its deadline
 	Seed            uint64        // 0 draws one
+	KeepUnits       bool          // Booked.Units is wanted
 }
 
 // Parts are what an engine works on.

@@ -173,6 +173,10 @@ func (e *Engine) attempt(d *decision, began time.Time) (*schedulerv1.RouteRespon
 		target: t, tenant: d.req.GetTenant(), session: e.sessions.key(d.req), Model: d.req.GetModel(),
 		Predicted: v.HitTokens, Prompt: d.asked.PromptTokens, Certainty: v.Certainty, wentHome: v.SessionHome,
 		sequences: int(max(1, d.req.GetSequences())), guessed: guessed(d.req),
+		Arrived: began, UnitSize: unitTokens(d.req),
+	}
+	if e.cfg.KeepUnits {
+		booked.Units = d.units
 	}
 	b := e.booking(d, best.Target, booked)
 	id := e.p.Ledger.Reserve(now, t, b, booked)

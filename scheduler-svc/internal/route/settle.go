@@ -2,6 +2,7 @@ package route
 
 import (
 	"sync"
+	"time"
 
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 
@@ -18,6 +19,9 @@ type Booked struct {
 	Predicted int // hit tokens
 	Prompt    int
 	Certainty policy.Certainty
+	Arrived   time.Time
+	Units     []uint64 // of the prompt, if Config.KeepUnits; not to be written
+	UnitSize  int      // tokens
 
 	id        uint64
 	target    *fleet.Target
@@ -38,6 +42,7 @@ type Ending struct {
 	Actual    int // hit tokens by the worker's own count
 	HasActual bool
 	TTFTUS    uint32
+	Output    int // tokens
 }
 
 // Progress books the first token. An unknown or ended reservation is no error: it may have been settled meanwhile.
@@ -69,6 +74,7 @@ func (e *Engine) Settle(req *schedulerv1.SettleRequest) {
 	}
 	e.ended(b, Ending{
 		Outcome: outcome, Actual: int(req.GetCachedTokens()), HasActual: req.CachedTokens != nil, TTFTUS: req.GetTtftUs(),
+		Output: int(req.GetOutputTokens()),
 	}, req.GetOutputTokens())
 }
 

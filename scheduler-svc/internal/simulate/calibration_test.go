@@ -94,7 +94,7 @@ func TestBoundsEqualThePublishedTable(t *testing.T) {
 	const conversation, first = "conversation_trace.jsonl", "mooncake_trace_first1000_from_dynamo.jsonl"
 	read := map[string]*Workload{}
 	for _, file := range []string{conversation, first} {
-		w, err := Load(TracePath(corpus(t), file))
+		w, err := Load(TracePath(corpus(t), file), "")
 		require.NoError(t, err)
 		read[file] = w
 	}

@@ -35,25 +35,25 @@ const (
 // TracePath returns where the corpus keeps one of the public traces.
 func TracePath(corpus, file string) string { return filepath.Join(corpus, "traces", "mooncake", file) }
 
-// Load reads a trace file.
-func Load(path string) (*Workload, error) {
+// Load reads a trace file, of several models the requests of one; see Source.
+func Load(path, model string) (*Workload, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open trace (is KVMESH_CORPUS set?): %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	return ReadTrace(filepath.Base(path), f)
+	return ReadTrace(Source{Name: filepath.Base(path), Model: model}, f)
 }
 
 // Cells builds the cells of the published tables from the corpus: B2B; conversation raw at 1x with 1.1M tokens of cache
 // (A), 2x with HBM only (B), 3x with a tier of 3M (C), 4x with the same, overload (D); the first 1,000 requests of the
 // older trace (F); all of them again with arrivals spread (primed); one hot group; and B without any shared prefix.
 func Cells(corpus string, seed uint64) ([]Cell, error) {
-	conversation, err := Load(TracePath(corpus, "conversation_trace.jsonl"))
+	conversation, err := Load(TracePath(corpus, "conversation_trace.jsonl"), "")
 	if err != nil {
 		return nil, err
 	}
-	first, err := Load(TracePath(corpus, "mooncake_trace_first1000_from_dynamo.jsonl"))
+	first, err := Load(TracePath(corpus, "mooncake_trace_first1000_from_dynamo.jsonl"), "")
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -27,11 +29,21 @@ type line struct {
 	Output      int               `json:"output_length"`
 	IDs         []json.RawMessage `json:"hash_ids"`
 	BlockTokens int               `json:"block_tokens"`
+	Model       string            `json:"model"`
+}
+
+// Source says what a trace is called and which of its requests are wanted.
+type Source struct {
+	Name string
+	// Model wants the requests of one model, and those that name none. A trace of several models needs it: their prefixes
+	// are not each other's, and a pool serves one.
+	Model string
 }
 
 // ReadTrace reads newline-delimited records. Only the first floor(input_length/unit) ids are full units that a worker
 // can cache; the rest is dropped. Errors name the line.
-func ReadTrace(name string, r io.Reader) (*Workload, error) {
+func ReadTrace(src Source, r io.Reader) (*Workload, error) {
+	name, models := src.Name, map[string]struct{}{}
 	scan := bufio.NewScanner(r)
 	scan.Buffer(make([]byte, 1<<16), maxLineBytes)
 	w := &Workload{Name: name}
@@ -42,7 +54,19 @@ func ReadTrace(name string, r io.Reader) (*Workload, error) {
 		if len(scan.Bytes()) == 0 {
 			continue
 		}
-		a, ms, err := w.parse(scan.Bytes(), intern)
+		var l line
+		err := json.Unmarshal(scan.Bytes(), &l)
+		if err == nil && l.Model != "" {
+			models[l.Model] = struct{}{}
+			if src.Model != "" && src.Model != l.Model {
+				continue
+			}
+		}
+		var a Arrival
+		var ms float64
+		if err == nil {
+			a, ms, err = w.arrival(&l, intern)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read trace %s line %d: %w", name, number, err)
 		}
@@ -51,8 +75,14 @@ func ReadTrace(name string, r io.Reader) (*Workload, error) {
 	if err := scan.Err(); err != nil {
 		return nil, fmt.Errorf("read trace %s: %w", name, err)
 	}
-	if len(arrivals) == 0 {
+	names := slices.Sorted(maps.Keys(models))
+	switch {
+	case len(arrivals) == 0 && len(names) > 0:
+		return nil, fmt.Errorf("read trace %s: no requests for the model %q, only for %s", name, src.Model, strings.Join(names, ", "))
+	case len(arrivals) == 0:
 		return nil, fmt.Errorf("read trace %s: no requests", name)
+	case src.Model == "" && len(names) > 1:
+		return nil, fmt.Errorf("read trace %s: choose one of its models: %s", name, strings.Join(names, ", "))
 	}
 	w.Distinct = len(intern)
 	start := slices.Min(at) // subtracted in ms: a wall-clock time has no room for microseconds once it is in nanoseconds
@@ -63,12 +93,8 @@ func ReadTrace(name string, r io.Reader) (*Workload, error) {
 	return w.mapTimes(func(at time.Duration) time.Duration { return at }), nil
 }
 
-// parse returns the request and its time in ms.
-func (w *Workload) parse(raw []byte, intern map[string]uint32) (Arrival, float64, error) {
-	var l line
-	if err := json.Unmarshal(raw, &l); err != nil {
-		return Arrival{}, 0, err
-	}
+// arrival returns the request and its time in ms.
+func (w *Workload) arrival(l *line, intern map[string]uint32) (Arrival, float64, error) {
 	unit := l.BlockTokens
 	if unit == 0 {
 		unit = mooncakeTokens

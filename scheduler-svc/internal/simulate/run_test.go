@@ -277,7 +277,7 @@ func cpu(b *testing.B) time.Duration {
 // BenchmarkRun reports requests per second of CPU: the conversation trace at three times its speed under the default
 // policy.
 func BenchmarkRun(b *testing.B) {
-	w, err := Load(TracePath(corpus(b), "conversation_trace.jsonl"))
+	w, err := Load(TracePath(corpus(b), "conversation_trace.jsonl"), "")
 	require.NoError(b, err)
 	p, err := ProfileNamed("h100x2-qwen3-32b")
 	require.NoError(b, err)

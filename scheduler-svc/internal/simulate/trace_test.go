@@ -12,7 +12,7 @@ import (
 
 func TestReadTrace(t *testing.T) {
 	t.Parallel()
-	got, err := ReadTrace("t", strings.NewReader(`{"timestamp": 5000, "input_length": 1100, "output_length": 3, "hash_ids": [7, 9, 11]}
+	got, err := ReadTrace(Source{Name: "t"}, strings.NewReader(`{"timestamp": 5000, "input_length": 1100, "output_length": 3, "hash_ids": [7, 9, 11]}
 
 {"timestamp": 4000, "input_length": 512, "output_length": 0, "hash_ids": [7]}
 {"timestamp": 4000, "input_length": 511, "output_length": 9, "hash_ids": [8]}
@@ -29,7 +29,7 @@ func TestReadTrace(t *testing.T) {
 
 func TestReadGatewayLog(t *testing.T) {
 	t.Parallel()
-	got, err := ReadTrace("log", strings.NewReader(
+	got, err := ReadTrace(Source{Name: "log"}, strings.NewReader(
 		`{"timestamp_ms": 1700000000000.5, "input_length": 40, "output_length": 3, "hash_ids": ["a3f", "77"], "block_tokens": 16}
 {"timestamp_ms": 1700000000002, "input_length": 32, "output_length": 3, "hash_ids": ["a3f", 18446744073709551615], "block_tokens": 16}`))
 	require.NoError(t, err)
@@ -56,10 +56,48 @@ func TestReadTraceNamesTheFault(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := ReadTrace("t", strings.NewReader(row.text))
+			_, err := ReadTrace(Source{Name: "t"}, strings.NewReader(row.text))
 			require.ErrorContains(t, err, row.want)
 		})
 	}
+}
+
+func TestATraceOfSeveralModels(t *testing.T) {
+	t.Parallel()
+	const log = `{"timestamp_ms": 9, "model": "b", "input_length": 40, "output_length": 1, "block_tokens": 32, "hash_ids": ["x"]}
+{"timestamp_ms": 5, "model": "a", "input_length": 40, "output_length": 2, "block_tokens": 16, "hash_ids": ["x", "y"]}
+{"timestamp_ms": 7, "input_length": 20, "output_length": 3, "block_tokens": 16, "hash_ids": ["x"]}
+`
+	for _, row := range []struct {
+		name, model, fault string
+		outputs            []int
+	}{
+		{"one of them", "a", "", []int{2, 3}},
+		{"none is chosen", "", "choose one of its models: a, b", nil},
+		{"another", "c", "", []int{3}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			text := log
+			if row.fault != "" {
+				text = strings.ReplaceAll(log, `"block_tokens": 32`, `"block_tokens": 16`)
+			}
+			w, err := ReadTrace(Source{Name: "log", Model: row.model}, strings.NewReader(text))
+			if row.fault != "" {
+				require.ErrorContains(t, err, row.fault)
+				return
+			}
+			require.NoError(t, err)
+			var outputs []int
+			for _, a := range w.Stages[0].Arrivals {
+				outputs = append(outputs, a.Output)
+			}
+			require.Equal(t, row.outputs, outputs)
+		})
+	}
+	only, _, _ := strings.Cut(log, "\n")
+	_, err := ReadTrace(Source{Name: "log", Model: "z"}, strings.NewReader(only))
+	require.ErrorContains(t, err, `no requests for the model "z", only for b`)
 }
 
 func FuzzReadTrace(f *testing.F) {
@@ -67,7 +105,7 @@ func FuzzReadTrace(f *testing.F) {
 	f.Add(`{"timestamp_ms": 1e12, "input_length": 40, "output_length": 0, "hash_ids": ["a", {}], "block_tokens": 16}`)
 	f.Add(`{"timestamp": 0, "input_length": 16777216, "hash_ids": [0,0,0], "block_tokens": 1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ReadTrace("f", strings.NewReader(text))
+		w, err := ReadTrace(Source{Name: "f"}, strings.NewReader(text))
 		if err != nil {
 			return
 		}
