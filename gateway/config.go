@@ -28,6 +28,8 @@ type Config struct {
 	KeepaliveInterval time.Duration `yaml:"keepalive_interval" doc:"silence after which a stream gets a comment; 0 sends none"`
 	PromptBudget      time.Duration `yaml:"prompt_budget" doc:"longest time that rendering and tokenising may add"`
 	Attempts          int           `yaml:"attempts" doc:"how many workers one prompt may be sent to"`
+	Hedge             HedgeConfig   `yaml:"hedge" doc:"a second worker for a first byte that is late"`
+	ContinueStreams   bool          `yaml:"continue_streams" doc:"broken greedy streams go on at another worker"`
 	FanoutConcurrency int           `yaml:"fanout_concurrency" doc:"how many prompts of one request run at once"`
 	SendTokenIDs      bool          `yaml:"send_token_ids" doc:"sends token ids where a parity probe allows"`
 
@@ -59,6 +61,14 @@ type ServiceAddresses struct {
 	Client    rpc.ClientConfig `yaml:"client" doc:"connections to them"`
 }
 
+// HedgeConfig asks a second worker for the same answer when the first is late with its first byte, and takes the faster
+// one. Without delay and quantile it is off.
+type HedgeConfig struct {
+	Delay    time.Duration `yaml:"delay" doc:"how long the first byte may take at least; 0 leaves it to quantile"`
+	Quantile float64       `yaml:"quantile" doc:"waits as long as this share of recent first bytes took, such as 0.95"`
+	Budget   float64       `yaml:"budget" doc:"share of requests that may be hedged"`
+}
+
 // Key is a caller's key.
 type Key = admit.Key
 
@@ -78,6 +88,7 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.PlainBufferBytes, 4<<20)
 	conf.Default(&c.PromptBudget, 500*time.Millisecond)
 	conf.Default(&c.Attempts, 3)
+	conf.Default(&c.Hedge.Budget, 0.05)
 	conf.Default(&c.FanoutConcurrency, 32)
 	if c.CORSOrigins == nil {
 		c.CORSOrigins = []string{"*"}
@@ -120,6 +131,12 @@ func (c *Config) Validate() error {
 	atLeast("max_inflight", int64(c.MaxInflight), 0)
 	atLeast("max_inflight_per_worker", int64(c.MaxInflightPerWorker), 0)
 	atLeast("worker.max_idle", int64(c.Worker.MaxIdle), 0)
+	if c.Hedge.Delay < 0 || c.Hedge.Quantile < 0 || c.Hedge.Quantile >= 1 {
+		bad("hedge", "wants a delay of at least 0 and a quantile from 0 to below 1")
+	}
+	if c.Hedge.Budget <= 0 || c.Hedge.Budget > 1 {
+		bad("hedge.budget", "must be more than 0 and at most 1")
+	}
 	positive := map[string]time.Duration{
 		"prompt_budget": c.PromptBudget, "fleet_refresh": c.FleetRefresh, "worker.connect_timeout": c.Worker.ConnectTimeout,
 		"worker.idle_timeout": c.Worker.IdleTimeout, "drain_timeout": c.DrainTimeout,

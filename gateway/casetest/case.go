@@ -53,6 +53,9 @@ type Setup struct {
 	TokenizerDown        bool              `json:"tokenizer_down"`
 	TemplateDown         bool              `json:"template_down"`
 	ChatTemplate         string            `json:"chat_template"`
+	// HedgeDelayMS and ContinueStreams are the project's own: the schema of the shared cases does not have them.
+	HedgeDelayMS    int  `json:"hedge_delay_ms"`
+	ContinueStreams bool `json:"continue_streams"`
 }
 
 // Request is the client's request.

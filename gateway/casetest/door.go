@@ -59,6 +59,7 @@ func (s Setup) Config() gateway.Config {
 	if s.Retries != nil {
 		c.Attempts = *s.Retries + 1
 	}
+	c.Hedge, c.ContinueStreams = gateway.HedgeConfig{Delay: ms(s.HedgeDelayMS), Budget: 1}, s.ContinueStreams
 	c.DrainTimeout = time.Second
 	return c
 }

@@ -43,6 +43,7 @@ type Answer struct {
 	resp      *wire.Response
 	ctx       context.Context
 	retryable bool
+	cancel    context.CancelFunc // ends the attempt's own context; nil when it has none
 }
 
 // attempt makes one call. An error is a failed attempt, settled already; so is a retryable answer.
@@ -250,6 +251,9 @@ func (a *Answer) Close(d *Dispatcher, err error) {
 		a.resp = nil
 	}
 	a.Lease.Settle(a.result(err))
+	if a.cancel != nil {
+		a.cancel()
+	}
 }
 
 // result is what the settle says.

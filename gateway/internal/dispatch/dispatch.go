@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -33,6 +34,8 @@ type Config struct {
 	MaxEventBytes int
 	// SendIDs sends token ids along to workers that are proven to take them.
 	SendIDs bool
+	// Hedge asks a second worker when the first byte is late.
+	Hedge Hedge
 }
 
 // Dispatcher sends jobs. Its methods may be used concurrently.
@@ -43,11 +46,12 @@ type Dispatcher struct {
 	tel       *flight.Telemetry
 	buffers   bufferPool
 	drains    drains
+	hedge     hedger
 }
 
 // New makes a dispatcher. Wait must be called before its client is dropped.
 func New(cfg Config, s schedulerv1.SchedulerServiceClient, c *wire.Client, t *flight.Telemetry) *Dispatcher {
-	return &Dispatcher{cfg: cfg, scheduler: s, client: c, tel: t}
+	return &Dispatcher{cfg: cfg, scheduler: s, client: c, tel: t, hedge: hedger{cfg: cfg.Hedge, savings: 1}}
 }
 
 // Wait blocks until no connection is being drained.
@@ -76,6 +80,9 @@ type Job struct {
 	Stream, HideUsage bool
 	// Generates tells that answers have choices and a usage.
 	Generates bool
+	// Kind is why the job's attempts are made; Exclude is targets that none of them goes to.
+	Kind    schedulerv1.AttemptKind
+	Exclude []*schedulerv1.Target
 }
 
 // routeRequest is what the scheduler decides on.
@@ -84,6 +91,7 @@ func (j *Job) routeRequest(exclude []*schedulerv1.Target, attempt int) *schedule
 		RequestId: j.RequestID, Model: j.Model.ID, UnitHashes: j.Prompt.Hashes, UnitTokens: j.Prompt.UnitTokens,
 		PromptTokens: j.Prompt.Tokens, Tenant: j.Tenant, Exclude: exclude, Certainty: j.Prompt.Certainty,
 		CertaintyReason: j.Prompt.Reason, Attempt: uint32(attempt), Sequences: 1,
+		Kind: j.Kind,
 	}
 	if q := j.Query; q != nil {
 		r.MaxOutputTokens, r.Priority, r.Sequences = uint32(q.MaxTokens), q.Priority, uint32(q.N)
@@ -129,7 +137,7 @@ func (j *Job) fields(r *schedulerv1.RouteResponse) []byte {
 func (d *Dispatcher) Open(ctx context.Context, j *Job) (*Answer, error) {
 	var last *Answer
 	var lastErr error
-	var exclude []*schedulerv1.Target
+	exclude := slices.Clone(j.Exclude)
 	for n := 1; n <= d.cfg.Attempts; n++ {
 		r, err := d.scheduler.Route(ctx, j.routeRequest(exclude, n))
 		if ctx.Err() != nil {
@@ -147,7 +155,7 @@ func (d *Dispatcher) Open(ctx context.Context, j *Job) (*Answer, error) {
 		if n == 1 {
 			d.tel.Routed(certaintyWord(r.GetCertainty()), j.Prompt.Reason)
 		}
-		a, err := d.attempt(ctx, j, newLease(ctx, d, r), n)
+		a, more, err := d.try(ctx, j, r, n)
 		if ctx.Err() != nil && err != nil {
 			return nil, ended(ctx)
 		}
@@ -155,11 +163,18 @@ func (d *Dispatcher) Open(ctx context.Context, j *Job) (*Answer, error) {
 		case err != nil:
 			lastErr = err
 		case !a.retryable:
+			if d.cfg.Hedge.On() {
+				d.hedge.observe(a.Lease.TTFT())
+			}
 			return a, nil
 		default:
 			last = a
 		}
 		exclude = append(exclude, r.GetTarget())
+		if more != nil {
+			exclude = append(exclude, more)
+			n++
+		}
 	}
 	if last != nil {
 		return last, nil

@@ -27,6 +27,8 @@ type Telemetry struct {
 	ops      sync.Map              // operation -> *boundOperation; operations are fixed words
 	skipped  *prometheus.CounterVec
 	fleetAge prometheus.Gauge
+	hedges   *prometheus.CounterVec
+	resumed  *prometheus.CounterVec
 }
 
 // New registers the metrics. A registerer of nil keeps them to itself.
@@ -57,9 +59,11 @@ func New(log *slog.Logger, reg prometheus.Registerer, clock func() time.Time) *T
 	}
 	t.skipped = counter("prompt_skips_total", "Prompts that were not rendered or tokenised in time, by stage.", "stage")
 	t.fleetAge = gauge("fleet_view_age_seconds", "Age of the list of models.")
+	t.hedges = counter("hedges_total", "Attempts beside a slow first one: sent, won.", "event")
+	t.resumed = counter("continuations_total", "Broken streams taken on by another worker, by how that ended.", "outcome")
 	if reg != nil {
 		reg.MustRegister(t.requests, t.duration, t.ttft, t.inflight, t.queued, t.routes, t.attempts, t.tokens,
-			t.skipped, t.fleetAge)
+			t.skipped, t.fleetAge, t.hedges, t.resumed)
 	}
 	return t
 }
@@ -138,3 +142,9 @@ func (t *Telemetry) Skipped(stage string) { t.skipped.WithLabelValues(stage).Inc
 
 // FleetAge reports how old the list of models is.
 func (t *Telemetry) FleetAge(d time.Duration) { t.fleetAge.Set(d.Seconds()) }
+
+// Hedged counts a hedge that was sent, or one that was faster.
+func (t *Telemetry) Hedged(event string) { t.hedges.WithLabelValues(event).Inc() }
+
+// Continued counts a broken stream that another worker took on: ok, refused or broken.
+func (t *Telemetry) Continued(outcome string) { t.resumed.WithLabelValues(outcome).Inc() }

@@ -45,6 +45,8 @@ type Config struct {
 	Keepalive time.Duration
 	// Fanout is how many prompts of one request run at once.
 	Fanout int
+	// Continue has another worker take broken streams on where the request allows it.
+	Continue bool
 	// Forward says which header lines reach workers.
 	Forward inbound.Policy
 }
@@ -97,6 +99,8 @@ type task struct {
 	w   reply.Writer
 	// ends are run, last one first, when the call is over.
 	ends []func()
+	// resume is what a broken stream is taken on with; nil for streams that are not.
+	resume *resume
 }
 
 // end runs what was put off.
@@ -291,6 +295,7 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 		// Only the worker that made a response can continue it; this call is not counted as load.
 		return s.deps.Dispatcher.Direct(t.ctx, j, r)
 	}
+	s.resumable(t, k, q, m)
 	return s.open(t, k, j)
 }
 
@@ -399,9 +404,13 @@ const doneEvent = "data: [DONE]\n\n"
 func (s *Service) relayStream(t *task, a *dispatch.Answer) error {
 	h := &reply.Head{Status: a.Status, ContentType: a.ContentType, Length: -1, Header: a.Header()}
 	h.Trailers = []string{dispatch.CachedHeader}
+	if t.resume != nil {
+		h.Trailers = append(h.Trailers, ContinuedTrailer)
+	}
 	if err := t.w.Head(h); err != nil {
 		return err
 	}
+	t.resume.note(a.Stream.First())
 	if err := t.w.Data(a.Stream.First()); err != nil {
 		return err
 	}
@@ -409,6 +418,7 @@ func (s *Service) relayStream(t *task, a *dispatch.Answer) error {
 	for {
 		batch, err := a.Stream.Next()
 		if len(batch) > 0 {
+			t.resume.note(batch)
 			if err := t.w.Data(batch); err != nil {
 				return err
 			}
@@ -419,7 +429,7 @@ func (s *Service) relayStream(t *task, a *dispatch.Answer) error {
 		case dispatch.Unmarked(err):
 			return t.w.Data([]byte(doneEvent))
 		case !errors.Is(err, io.EOF):
-			return err
+			return s.takeOn(t, a, err)
 		}
 		if n, ok := a.Stream.Cached(); ok {
 			t.w.Trailer(dispatch.CachedHeader, itoa(n))
