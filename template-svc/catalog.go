@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sort"
@@ -17,17 +18,22 @@ import (
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 	"github.com/kvmesh/kvmesh/template-svc/internal/media"
 	"github.com/kvmesh/kvmesh/template-svc/internal/modelfile"
+	"github.com/kvmesh/kvmesh/template-svc/internal/served"
 )
 
 // catalog holds the configured models. Entries are replaced whole, so a request that began with one ends with it.
 type catalog struct {
-	cfg   Config
-	now   func() time.Time
-	log   *slog.Logger
-	mu    sync.RWMutex
-	byID  map[string]entry
-	stamp map[string]string
+	cfg    Config
+	now    func() time.Time
+	log    *slog.Logger
+	worker served.Client
+	mu     sync.RWMutex
+	byID   map[string]entry
+	stamp  map[string]string
 }
+
+// askTimeout bounds a question to a worker.
+const askTimeout = 5 * time.Second
 
 // renderer makes prompts of one model's chat requests: by its templates, or in a format of its own.
 type renderer interface {
@@ -46,7 +52,10 @@ type entry struct {
 }
 
 func newCatalog(cfg Config, now func() time.Time, log *slog.Logger) *catalog {
-	c := &catalog{cfg: cfg, now: now, log: log, byID: map[string]entry{}, stamp: map[string]string{}}
+	c := &catalog{
+		cfg: cfg, now: now, log: log, byID: map[string]entry{}, stamp: map[string]string{},
+		worker: served.Client{HTTP: &http.Client{Timeout: askTimeout, Transport: &http.Transport{}}},
+	}
 	for _, m := range cfg.Models {
 		c.byID[m.Name] = entry{state: templatev1.ModelState_MODEL_STATE_LOADING}
 	}
@@ -84,7 +93,8 @@ func (c *catalog) loading() []string {
 
 // run reads all models, then looks for changed files until ctx ends. One bad model never stops the others.
 func (c *catalog) run(ctx context.Context) {
-	c.refresh()
+	defer c.worker.HTTP.CloseIdleConnections()
+	c.refresh(ctx)
 	if c.cfg.ReloadInterval <= 0 {
 		return
 	}
@@ -95,42 +105,70 @@ func (c *catalog) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			c.refresh()
+			c.refresh(ctx)
 		}
 	}
 }
 
 // refresh reads every model whose files changed. A model that was ready stays in use when its new files are bad.
-func (c *catalog) refresh() {
+// Models of files come first: asking a worker that does not answer takes its time.
+func (c *catalog) refresh(ctx context.Context) {
 	for _, m := range c.cfg.Models {
-		stamp := fingerprint(m)
-		if c.stamp[m.Name] == stamp {
+		if m.Worker != "" {
 			continue
 		}
-		c.stamp[m.Name] = stamp
-		e := c.load(m)
-		c.mu.Lock()
-		old := c.byID[m.Name]
-		keep := old.model != nil && e.model == nil
-		if !keep {
-			c.byID[m.Name] = e
+		c.settle(m, fingerprint(m), func() (*modelfile.Files, error) { return readFiles(m) })
+	}
+	for _, m := range c.cfg.Models {
+		if m.Worker == "" || ctx.Err() != nil {
+			continue
 		}
-		c.mu.Unlock()
-		c.log.Info("template model", "model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+		info, err := c.worker.TokenizerInfo(ctx, m.Worker)
+		stamp := string(info) + stampOf(m.ChatTemplate)
+		if err != nil {
+			stamp = err.Error()
+		}
+		c.settle(m, stamp, func() (*modelfile.Files, error) {
+			if err != nil {
+				return nil, err
+			}
+			return modelfile.Parse(info, m.Architecture)
+		})
 	}
 }
 
+// settle loads a model anew if its stamp changed.
+func (c *catalog) settle(m ModelConfig, stamp string, read func() (*modelfile.Files, error)) {
+	if c.stamp[m.Name] == stamp {
+		return
+	}
+	c.stamp[m.Name] = stamp
+	e := c.load(m, read)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keep := c.byID[m.Name].model != nil && e.model == nil
+	if !keep {
+		c.byID[m.Name] = e
+	}
+	c.log.Info("template model", "model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+}
+
+// readFiles reads the model's folder, if it has one.
+func readFiles(m ModelConfig) (*modelfile.Files, error) {
+	if m.Path == "" {
+		return &modelfile.Files{}, nil
+	}
+	return modelfile.Load(m.Path, m.Name)
+}
+
 // load reads one model.
-func (c *catalog) load(m ModelConfig) entry {
+func (c *catalog) load(m ModelConfig, read func() (*modelfile.Files, error)) entry {
 	failed := func(err error) entry {
 		return entry{state: templatev1.ModelState_MODEL_STATE_FAILED, detail: err.Error()}
 	}
-	files := &modelfile.Files{}
-	if m.Path != "" {
-		var err error
-		if files, err = modelfile.Load(m.Path, m.Name); err != nil {
-			return failed(err)
-		}
+	files, err := read()
+	if err != nil {
+		return failed(err)
 	}
 	if files.Unsupported != "" && m.ChatTemplate == "" {
 		return entry{state: templatev1.ModelState_MODEL_STATE_UNSUPPORTED, detail: files.Unsupported}

@@ -2,6 +2,7 @@ package templatesvc
 
 import (
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/kvmesh/kvmesh/services/kit/conf"
@@ -28,6 +29,10 @@ type ModelConfig struct {
 	Name string `yaml:"name" doc:"Model id as the workers serve it."`
 	// Path is a model folder or a Hugging Face cache folder.
 	Path string `yaml:"path" doc:"Model folder in Hugging Face layout, or a cache folder."`
+	// Worker is a vLLM server that is asked for the template where there are no files.
+	Worker string `yaml:"worker" doc:"Base URL of a worker to ask for the template, instead of a path; it needs --enable-tokenizer-info-endpoint."`
+	// Architecture stands for config.json where there is none.
+	Architecture string `yaml:"architecture" doc:"With worker: the model's architecture as in config.json, for media and formats that are not Jinja."`
 	// ChatTemplate is the worker's --chat-template: a file.
 	ChatTemplate string `yaml:"chat_template" doc:"File given to the workers as --chat-template; empty for the model's own."`
 	// VLLMVersion picks older message rules for requests that name no worker; empty means the newest known.
@@ -69,7 +74,9 @@ func (c *Config) Validate() error {
 	for i, m := range c.Models {
 		at := fmt.Sprintf("models[%d]", i)
 		faults.Require(m.Name != "", at+".name", "must not be empty")
-		faults.Require(m.Path != "" || m.ChatTemplate != "", at+".path", "must name a model folder")
+		faults.Require(m.Path != "" || m.ChatTemplate != "" || m.Worker != "", at+".path", "must name a model folder")
+		faults.Require(m.Path == "" || m.Worker == "", at, "set one of path and worker")
+		faults.Require(m.Worker == "" || isHTTP(m.Worker), at+".worker", "not an http or https address")
 		faults.Require(!seen[m.Name], at+".name", "%q is there twice", m.Name)
 		seen[m.Name] = true
 		switch m.ContentFormat {
@@ -84,6 +91,12 @@ func (c *Config) Validate() error {
 		faults.Add("time_zone", "%v", err)
 	}
 	return faults.Err()
+}
+
+// isHTTP tests for a base address.
+func isHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // limits gives the engine's limits.

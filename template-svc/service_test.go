@@ -2,8 +2,13 @@ package templatesvc_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +170,64 @@ func TestHarmony(t *testing.T) {
 	models, err := client.ListModels(t.Context(), &templatev1.ListModelsRequest{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"harmony"}, models.GetModels()[0].GetTemplateNames())
+}
+
+// TestTemplateOfAWorker: a model without files here is rendered as its worker says, is looked at again, and keeps its
+// template when the worker is gone. A worker that tells nothing is refused with what to do.
+func TestTemplateOfAWorker(t *testing.T) {
+	t.Parallel()
+	var info atomic.Pointer[string]
+	tell := func(s string) { info.Store(&s) }
+	tell(`{"tokenizer_class":"X","eos_token":"</s>","chat_template":"A{{ eos_token }}{{ bos_token }}"}`)
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/tokenizer_info" || *info.Load() == "" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(*info.Load()))
+	}))
+	t.Cleanup(worker.Close)
+	silent := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(silent.Close)
+	client, _ := serve(t, templatesvc.Config{
+		ReloadInterval: time.Millisecond,
+		Models: []templatesvc.ModelConfig{
+			{Name: "served", Worker: worker.URL},
+			{Name: "silent", Worker: silent.URL},
+			{Name: "oss", Worker: worker.URL, Architecture: "GptOssForCausalLM"},
+			{Name: "v4", Worker: worker.URL, Architecture: "DeepseekV4ForCausalLM"},
+		},
+	})
+	text := func(model string) string {
+		got, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: model, MessagesJson: user("x")})
+		if err != nil {
+			return fault.Name(fault.ReasonOf(err))
+		}
+		return string(got.GetText())
+	}
+	require.Equal(t, "A</s>", text("served"))
+	require.Contains(t, text("oss"), "<|start|>user")
+	require.Equal(t, "UNSUPPORTED_MODEL", text("v4"))
+	require.Equal(t, "UNSUPPORTED_MODEL", text("silent"))
+	models, err := client.ListModels(t.Context(), &templatev1.ListModelsRequest{})
+	require.NoError(t, err)
+	require.Contains(t, models.GetModels()[2].GetDetail(), "--enable-tokenizer-info-endpoint")
+
+	tell(`{"tokenizer_class":"X","chat_template":"B"}`)
+	kittest.Eventually(t, func() error {
+		if got := text("served"); got != "B" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	tell("")
+	kittest.Eventually(t, func() error {
+		models, err := client.ListModels(t.Context(), &templatev1.ListModelsRequest{})
+		if err != nil || text("served") != "B" {
+			return fmt.Errorf("%v %w", models, err)
+		}
+		return nil
+	})
 }
 
 func TestFaultsHaveReasonsAndNoPromptText(t *testing.T) {

@@ -41,7 +41,7 @@ type Config struct {
 	ReloadInterval time.Duration `yaml:"reload_interval" doc:"time between looks for changed files; negative for never"`
 }
 
-// ModelConfig is one tokenizer. One of Path and Hub is set.
+// ModelConfig is one tokenizer. One of Path, Hub and Worker is set.
 type ModelConfig struct {
 	// Name is the model id that requests use.
 	Name string `yaml:"name" doc:"model id as requests use it"`
@@ -51,6 +51,8 @@ type ModelConfig struct {
 	Hub string `yaml:"hub" doc:"name on the hub, instead of a path"`
 	// Revision is a branch, tag or commit; empty means main.
 	Revision string `yaml:"revision" doc:"branch, tag or commit; main when not set"`
+	// Worker is the base URL of a vLLM server that tokenises for models without files here: exact, and slow.
+	Worker string `yaml:"worker" doc:"base URL of a worker that tokenises, instead of a path: exact and slow"`
 }
 
 // HubConfig says where models are downloaded from and kept.
@@ -112,11 +114,15 @@ func (c *Config) Validate() error {
 	} {
 		faults.Require(n.value >= n.min, n.path, "%d is below %d", n.value, n.min)
 	}
-	u, err := url.Parse(c.Hub.Address)
-	faults.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https"), "hub.address",
-		"not an http or https address")
+	faults.Require(isHTTP(c.Hub.Address), "hub.address", "not an http or https address")
 	c.validateModels(&faults)
 	return faults.Err()
+}
+
+// isHTTP tests for a base address.
+func isHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // validateModels checks what each entry needs and that names are unique.
@@ -127,7 +133,14 @@ func (c *Config) validateModels(faults *conf.Faults) {
 		faults.Require(m.Name != "", path+".name", "missing")
 		faults.Require(m.Name == "" || !seen[m.Name], path+".name", "%q is configured twice", m.Name)
 		seen[m.Name] = true
-		faults.Require((m.Path == "") != (m.Hub == ""), path, "set one of path and hub")
+		sources := 0
+		for _, s := range []string{m.Path, m.Hub, m.Worker} {
+			if s != "" {
+				sources++
+			}
+		}
+		faults.Require(sources == 1, path, "set one of path, hub and worker")
+		faults.Require(m.Worker == "" || isHTTP(m.Worker), path+".worker", "not an http or https address")
 		faults.Require(m.Hub == "" || c.Hub.CacheDir != "", "hub.cache_dir",
 			"missing, and the user's cache folder is unknown")
 	}

@@ -87,10 +87,12 @@ func (s *Service) encode(
 	if err := checkCuts(req); err != nil {
 		return nil, err
 	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
+	if !m.Remote() {
+		if err := s.enter(ctx); err != nil {
+			return nil, err
+		}
+		defer s.leave()
 	}
-	defer s.leave()
 	start := time.Now()
 	buffer := s.ids.Get().(*[]uint32)
 	ids, err := encodeText(m, (*buffer)[:0], req)

@@ -33,6 +33,9 @@ func (s *Service) describe(status registry.Status) *tokenizerv1.TokenizerModel {
 	if fast {
 		out.Engine = hf.Fast.String()
 	}
+	if m.Remote() {
+		out.Engine = "worker"
+	}
 	out.Detail = why
 	out.Vocabulary = uint32(m.Vocabulary())
 	out.SegmentCache, _ = m.Segments()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,8 +19,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
 	tokenizersvc "github.com/kvmesh/kvmesh/tokenizer-svc"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/fixture"
@@ -53,6 +57,70 @@ func TestModelsFromEverywhere(t *testing.T) {
 		require.Equal(t, want, resp.GetTokenIds(), name)
 		require.NotEqual(t, b.encode(t, chat).GetUnitHashes(), resp.GetUnitHashes(), "the model's name enters the hashes")
 	}
+}
+
+// worker serves the demo model's tokenizer as a worker does; without other services it is one that was started so.
+func worker(t *testing.T, demo *bench) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			Model   string `json:"model"`
+			Prompt  string `json:"prompt"`
+			Special bool   `json:"add_special_tokens"`
+		}
+		if r.URL.Path != "/tokenize" || json.NewDecoder(r.Body).Decode(&q) != nil {
+			http.NotFound(w, r)
+			return
+		}
+		resp, err := demo.client.Encode(r.Context(), &tokenizerv1.EncodeRequest{
+			Model: "demo", Text: []byte(q.Prompt), AddSpecialTokens: q.Special, WantTokenIds: true,
+		})
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"count": len(resp.GetTokenIds()), "tokens": resp.GetTokenIds()})
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestModelOfAWorker: without files a model's ids come from its worker, hashed as any others. A worker that does not
+// tokenise is refused with what to do, and asked again.
+func TestModelOfAWorker(t *testing.T) {
+	t.Parallel()
+	demo := start(t, nil)
+	silent := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(silent.Close)
+	b := start(t, func(c *tokenizersvc.Config) {
+		c.Models = append(c.Models,
+			tokenizersvc.ModelConfig{Name: "served", Worker: worker(t, demo)},
+			tokenizersvc.ModelConfig{Name: "silent", Worker: silent.URL},
+		)
+	})
+	for _, special := range []bool{false, true} {
+		resp, err := b.client.Encode(t.Context(), &tokenizerv1.EncodeRequest{
+			Model: "served", Text: []byte(chat), AddSpecialTokens: special, WantTokenIds: true,
+		})
+		require.NoError(t, err)
+		require.Equal(t, b.encode(t, chat).GetTokenIds(), resp.GetTokenIds())
+		root := kvblock.Namespace{Model: "served"}.Root()
+		require.Equal(t, kvblock.AppendUnits(nil, root, resp.GetTokenIds(), ""), resp.GetUnitHashes())
+	}
+	_, err := b.client.HashTokens(t.Context(), &tokenizerv1.HashTokensRequest{Model: "served", TokenIds: []uint32{1 << 31}})
+	require.NoError(t, err, "the size of the vocabulary is the worker's to know")
+	_, err = b.client.Encode(t.Context(), &tokenizerv1.EncodeRequest{Model: "silent", Text: []byte("x")})
+	require.Equal(t, faultv1.Reason_REASON_TOKENIZER_FAILED, fault.ReasonOf(err))
+	models, err := b.client.ListModels(t.Context(), &tokenizerv1.ListModelsRequest{})
+	require.NoError(t, err)
+	engines := map[string]string{}
+	for _, m := range models.GetModels() {
+		engines[m.GetModel()] = m.GetEngine()
+		if m.GetModel() == "silent" {
+			require.Contains(t, m.GetDetail(), "give the model's folder")
+		}
+	}
+	require.Equal(t, "worker", engines["served"])
 }
 
 // demoHub serves the demo model as a hub does and returns the address.

@@ -64,7 +64,7 @@ func TestConfigurationFaults(t *testing.T) {
 		{"unknown key", "tokenizer: {modells: []}", "models"},
 		{"unknown key of a model", "tokenizer: {models: [{name: a, pfad: x}]}", "pfad"},
 		{"no model source", "tokenizer: {models: [{name: a}]}", "tokenizer.models[0]"},
-		{"two model sources", "tokenizer: {models: [{name: a, path: x, hub: y}]}", "set one of path and hub"},
+		{"two model sources", "tokenizer: {models: [{name: a, path: x, hub: y}]}", "set one of path, hub and worker"},
 		{"engine", "tokenizer: {engine: quick}", "tokenizer.engine"},
 		{"size", "tokenizer: {max_text_bytes: lots}", "max_text_bytes"},
 		{"address", "tokenizer: {hub: {address: nowhere}}", "tokenizer.hub.address"},

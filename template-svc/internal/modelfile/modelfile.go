@@ -82,6 +82,25 @@ func (f *Files) Sources() map[string]string {
 	return out
 }
 
+// Parse reads what a worker tells of its tokenizer instead of a folder. architecture is as in config.json, which the
+// worker does not tell; empty is taken for a model of text that uses Jinja.
+func Parse(info []byte, architecture string) (*Files, error) {
+	f := &Files{Templates: map[string]string{}, SpecialTokens: map[string]string{}}
+	f.classify("", []string{architecture})
+	var config tokenizerConfig
+	if err := json.Unmarshal(info, &config); err != nil {
+		return nil, fmt.Errorf("read the tokenizer's description: %w", err)
+	}
+	f.named(config.Extra, nil)
+	if err := f.fromConfig(config.ChatTemplate); err != nil {
+		return nil, err
+	}
+	if len(f.Templates) == 0 && f.Unsupported == "" && !f.Harmony {
+		f.Unsupported = "the worker's model has no chat template"
+	}
+	return f, nil
+}
+
 // Resolve finds the folder with the model's files.
 func Resolve(path, model string) (string, error) {
 	cached := "models--" + strings.ReplaceAll(model, "/", "--")
@@ -142,15 +161,20 @@ func (f *Files) special(dir string, config tokenizerConfig) error {
 	if err := readJSON(path, &fallback); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	f.named(config.Extra, fallback)
+	return nil
+}
+
+// named takes each special token from the first source that has it.
+func (f *Files) named(sources ...map[string]json.RawMessage) {
 	for _, name := range SpecialNames() {
-		for _, source := range []map[string]json.RawMessage{config.Extra, fallback} {
+		for _, source := range sources {
 			if text, ok := tokenText(source[name]); ok {
 				f.SpecialTokens[name] = text
 				break
 			}
 		}
 	}
-	return nil
 }
 
 // tokenText reads a special token in either of its two forms.

@@ -220,6 +220,31 @@ func TestLoadKnowsHarmony(t *testing.T) {
 	require.False(t, got.Harmony)
 }
 
+func TestParseWhatAWorkerTells(t *testing.T) {
+	t.Parallel()
+	got, err := Parse([]byte(`{"bos_token":"<s>","eos_token":{"content":"</s>"},"chat_template":[{"name":"default","template":"A"},`+
+		`{"name":"tool_use","template":"B"}]}`), "LlavaForConditionalGeneration")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"default": "A", "tool_use": "B"}, got.Sources())
+	require.Equal(t, map[string]string{"bos_token": "<s>", "eos_token": "</s>"}, got.SpecialTokens)
+	require.Equal(t, "LlavaForConditionalGeneration", got.Architecture)
+	rows := []struct{ name, info, architecture, unsupported, err string }{
+		{"no template", `{}`, "", "no chat template", ""},
+		{"a format of its own", `{"chat_template":"A"}`, "KimiK3ForCausalLM", "Kimi K3", ""},
+		{"no JSON", `{`, "", "", "description"},
+		{"a template of a wrong type", `{"chat_template":5}`, "", "", "chat_template"},
+	}
+	for _, row := range rows {
+		got, err := Parse([]byte(row.info), row.architecture)
+		if row.err != "" {
+			require.ErrorContains(t, err, row.err, row.name)
+			continue
+		}
+		require.NoError(t, err, row.name)
+		require.Contains(t, got.Unsupported, row.unsupported, row.name)
+	}
+}
+
 func TestLoadRefusesDamage(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

@@ -31,9 +31,7 @@ func (f *Files) examine(dir string) error {
 	if err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if len(config.Architectures) > 0 {
-		f.Architecture = config.Architectures[0]
-	}
+	f.classify(config.ModelType, config.Architectures)
 	versioned, err := filepath.Glob(filepath.Join(dir, "tokenizer.model.v*"))
 	if err != nil {
 		return fmt.Errorf("list %q: %w", dir, err)
@@ -42,11 +40,18 @@ func (f *Files) examine(dir string) error {
 		f.Unsupported = "vLLM renders Mistral repositories with tekken.json or tokenizer.model.v* by mistral-common"
 		return nil
 	}
-	f.Harmony = config.ModelType == "gpt_oss" || f.Architecture == "GptOssForCausalLM"
-	for _, name := range append([]string{config.ModelType}, config.Architectures...) {
+	return nil
+}
+
+// classify finds out what config.json's names of a model mean for its prompts.
+func (f *Files) classify(modelType string, architectures []string) {
+	if len(architectures) > 0 {
+		f.Architecture = architectures[0]
+	}
+	f.Harmony = modelType == "gpt_oss" || f.Architecture == "GptOssForCausalLM"
+	for _, name := range append([]string{modelType}, architectures...) {
 		if f.Unsupported = notJinja(name); f.Unsupported != "" {
-			return nil
+			return
 		}
 	}
-	return nil
 }

@@ -8,6 +8,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
@@ -36,6 +37,9 @@ type Parts struct {
 	Vocabulary int
 	// Cache is shared by all models; nil turns segment caching off.
 	Cache *segment.Cache
+	// Remote says that the reference is the worker itself: there is nothing to compare it with, its vocabulary is not
+	// known, and it takes no time of this machine.
+	Remote bool
 	// Owner tells this load's entries in Cache from all others.
 	Owner uint64
 }
@@ -51,6 +55,7 @@ type Model struct {
 	fast       Engine
 	vocabulary int
 	limit      uint32
+	remote     bool
 	cache      *segment.Cache
 	owner      uint64
 	cutter     *segment.Cutter
@@ -79,6 +84,10 @@ func New(p Parts) (*Model, error) {
 	}
 	m.refs.Store(1)
 	m.fastRefused.Store(&p.FastRefused)
+	if p.Remote {
+		m.remote, m.limit, m.cutRefused = true, math.MaxUint32, p.FastRefused
+		return m, nil
+	}
 	if err := m.check(p.Definition); err != nil {
 		m.Release()
 		return nil, fmt.Errorf("check tokenizer %q: %w", p.Name, err)
@@ -104,6 +113,9 @@ func (m *Model) Vocabulary() int { return m.vocabulary }
 
 // IDLimit returns the first id that no request may use.
 func (m *Model) IDLimit() uint32 { return m.limit }
+
+// Remote reports whether a worker encodes.
+func (m *Model) Remote() bool { return m.remote }
 
 // Stats returns the model's counters.
 func (m *Model) Stats() *Stats { return &m.stats }

@@ -18,11 +18,16 @@ func (r *Registry) refresh(ctx context.Context, e *entry) {
 	if ctx.Err() != nil {
 		return
 	}
-	// A model from the hub is asked for once; a new revision there comes with the next start.
-	if e.spec.Hub != "" && e.current.Load() != nil {
+	// A model from the hub or a worker is asked for once; a new revision there comes with the next start.
+	if (e.spec.Hub != "" || e.spec.Worker != "") && e.current.Load() != nil {
 		return
 	}
 	start := time.Now()
+	if e.spec.Worker != "" {
+		loaded, err := r.cfg.Opener.OpenRemote(e.spec)
+		r.settle(e, loaded, err, time.Since(start))
+		return
+	}
 	dir, mark, err := r.locate(ctx, e.spec)
 	if err == nil && mark == e.fingerprint {
 		return

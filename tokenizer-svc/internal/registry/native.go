@@ -9,6 +9,7 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/hf"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/remote"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/segment"
 )
 
@@ -52,6 +53,19 @@ func (n *Native) Open(spec Spec, def *definition.Definition) (*model.Model, erro
 		parts.Fast = fast
 	}
 	return model.New(parts)
+}
+
+// OpenRemote makes a model of a worker's own tokenizer.
+func (n *Native) OpenRemote(spec Spec) (*model.Model, error) {
+	engine := remote.New(spec.Worker, spec.Name)
+	if err := engine.Check(); err != nil {
+		engine.Close()
+		return nil, fmt.Errorf("tokenizer %q of its worker: %w", spec.Name, err)
+	}
+	return model.New(model.Parts{
+		Name: spec.Name, Reference: engine, Remote: true, FastRefused: "the worker encodes",
+		Definition: &definition.Definition{}, Owner: n.loads.Add(1),
+	})
 }
 
 // load loads one engine in the definition's format.

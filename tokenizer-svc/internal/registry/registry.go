@@ -17,7 +17,7 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 )
 
-// Spec is one configured model. Path or Hub is set.
+// Spec is one configured model. One of Path, Hub and Worker is set.
 type Spec struct {
 	// Name is the model id of requests.
 	Name string
@@ -27,6 +27,8 @@ type Spec struct {
 	Hub string
 	// Revision is a branch, tag or commit; empty means main.
 	Revision string
+	// Worker is the base address of a worker that tokenises.
+	Worker string
 }
 
 // State is where a model is in its life.
@@ -67,6 +69,8 @@ func (e *NotReadyError) Error() string {
 // Opener turns a definition into a model.
 type Opener interface {
 	Open(spec Spec, def *definition.Definition) (*model.Model, error)
+	// OpenRemote makes a model of what spec.Worker serves.
+	OpenRemote(spec Spec) (*model.Model, error)
 }
 
 // Fetcher downloads a model and returns its directory.

@@ -45,6 +45,11 @@ type opener struct {
 	hold chan struct{}
 }
 
+// OpenRemote is not asked: no spec of these tests names a worker.
+func (o *opener) OpenRemote(registry.Spec) (*model.Model, error) {
+	return nil, errors.New("no worker here")
+}
+
 func (o *opener) Open(spec registry.Spec, def *definition.Definition) (*model.Model, error) {
 	if o.hold != nil && spec.Name == "slow" {
 		<-o.hold
