@@ -203,16 +203,6 @@ func (s *Service) putCard(ctx context.Context) {
 	}
 }
 
-// streamCurrent has a card published if the last one said that the events are not live.
-func (s *Service) streamCurrent() {
-	s.mu.Lock()
-	stale := s.events != workerv1.EventState_EVENT_STATE_LIVE
-	s.mu.Unlock()
-	if stale {
-		s.nudge()
-	}
-}
-
 // pause waits until the next step is due: soon while the worker is busy, and while it or its events are not there,
 // because requests wait for the moment when it is back.
 func (s *Service) pause(ctx context.Context) {

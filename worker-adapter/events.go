@@ -17,8 +17,12 @@ import (
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
 )
 
-// heartbeatEvery is the pause between two heartbeats of a stream.
-const heartbeatEvery = time.Second
+const (
+	// heartbeatEvery is the longest pause between two heartbeats of a stream.
+	heartbeatEvery = time.Second
+	// confirmEvery is the pause between two of a stream that sends deltas: how long a lost last delta stays unseen.
+	confirmEvery = heartbeatEvery / 5
+)
 
 // plan is which publishers to follow, or why none can be. Two equal plans need no new streams.
 type plan struct {
@@ -90,7 +94,7 @@ func (f *follower) start(ctx context.Context, sources []feed.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for rank, src := range sources {
-		rs := &rankStream{Stream: f.svc.newStream(f.plan.model, rank), current: f.svc.streamCurrent}
+		rs := &rankStream{Stream: f.svc.newStream(f.plan.model, rank), current: f.svc.nudge}
 		f.streams = append(f.streams, rs)
 		fd := feed.New(src, rs, f.svc.log.With("rank", rank), f.svc.metrics.feed())
 		wg.Go(func() {
@@ -109,15 +113,19 @@ func (f *follower) start(ctx context.Context, sources []feed.Config) {
 
 // beat sends heartbeats until ctx ends.
 func beat(ctx context.Context, s *stream.Stream) {
-	t := time.NewTicker(heartbeatEvery)
+	t := time.NewTicker(confirmEvery)
 	defer t.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			s.Heartbeat()
 		}
+		if n%int(heartbeatEvery/confirmEvery) == 0 {
+			s.Heartbeat()
+			continue
+		}
+		s.Confirm()
 	}
 }
 

@@ -58,6 +58,7 @@ type Stream struct {
 	mirror *mirror.Mirror
 	epoch  uint64
 	seq    uint64
+	beaten uint64 // seq of the last heartbeat of this epoch
 	feed   feed.State
 	heard  time.Time
 	reason string
@@ -202,6 +203,7 @@ func cut(units []uint64, room *int) (head, rest []uint64) {
 func (s *Stream) send(d *eventv1.KvDelta) {
 	d.WorkerId, d.Rank, d.Epoch, d.Seq = s.cfg.WorkerID, s.cfg.Rank, s.epoch, s.seq
 	if d.Heartbeat {
+		s.beaten = s.seq
 		d.UnitCount, d.Digest = uint64(s.mirror.Count()), s.mirror.Digest()
 	}
 	if err := s.deps.Publish(d); err != nil {
@@ -228,4 +230,14 @@ func (s *Stream) Heartbeat() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.send(&eventv1.KvDelta{Heartbeat: true})
+}
+
+// Confirm sends a heartbeat if deltas have been sent since the last one: a lost last delta is then seen within the pause
+// between two calls.
+func (s *Stream) Confirm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seq != s.beaten {
+		s.send(&eventv1.KvDelta{Heartbeat: true})
+	}
 }

@@ -243,3 +243,30 @@ func TestSnapshotWhileEventsFlow(t *testing.T) {
 		require.Len(t, snap.Tiers[mirror.GPU], n)
 	}
 }
+
+// TestConfirmOnlyAfterDeltas: what was confirmed once is not repeated before its heartbeat.
+func TestConfirmOnlyAfterDeltas(t *testing.T) {
+	t.Parallel()
+	beats := []uint64{}
+	s := stream.New(stream.Config{WorkerID: "w", Mirror: mirror.Config{Model: "m"}}, stream.Deps{
+		Log: kittest.Logger(t), Clock: kittest.NewClock().Now,
+		Publish: func(d *eventv1.KvDelta) error {
+			if d.Heartbeat {
+				beats = append(beats, d.Seq)
+			}
+			return nil
+		},
+	})
+	require.Equal(t, []uint64{0}, beats, "an epoch begins")
+	s.Confirm()
+	require.Len(t, beats, 1)
+	s.Apply(stored("GPU", "", 1, 2))
+	s.Confirm()
+	s.Confirm()
+	require.Equal(t, []uint64{0, 1}, beats)
+	s.Heartbeat()
+	s.Apply(stored("GPU", "", 3, 3))
+	s.Restart("again")
+	s.Confirm()
+	require.Equal(t, []uint64{0, 1, 1, 0}, beats, "a new epoch has nothing to confirm")
+}
