@@ -30,7 +30,7 @@ type Idler interface {
 
 // idleGrace is how long a worker must have been idle before a reservation from before that time is held for dead: the
 // gateway that made it was killed. A living one needs two seconds at most to reach its worker or to give up.
-const idleGrace = 5 * time.Second
+const idleGrace = 3 * time.Second
 
 // dead reports whether the reservation's request cannot be at its worker any more.
 func (r *reservation[T]) dead() bool {

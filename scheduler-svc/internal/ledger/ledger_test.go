@@ -62,8 +62,8 @@ func TestReservationsOfAKilledGatewayEnd(t *testing.T) {
 	}{
 		{"never said", time.Time{}, time.Time{}, false},
 		{"idle from before the reservation", at(-100), at(60), false},
-		{"idle for a moment", at(1), at(5), false},
-		{"idle for long", at(1), at(6), true},
+		{"idle for a moment", at(1), at(3), false},
+		{"idle for long", at(1), at(4), true},
 		{"idle from the same moment", start, at(60), false},
 	}
 	for _, row := range rows {
