@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"sync"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/grpc"
@@ -15,7 +17,10 @@ import (
 
 // Validator checks messages against the protovalidate rules of their protos. One serves a whole process: it compiles a
 // message's rules when it first sees one.
-type Validator struct{ v protovalidate.Validator }
+type Validator struct {
+	v     protovalidate.Validator
+	plain sync.Map // reflect.Type -> *plainRules, nil for types with rules of other kinds
+}
 
 // NewValidator makes a validator without compiled rules.
 func NewValidator() (*Validator, error) {
@@ -33,6 +38,9 @@ func (v *Validator) Check(m any) error {
 	if !ok {
 		return nil
 	}
+	if v.plainly(msg) {
+		return nil
+	}
 	err := v.v.Validate(msg)
 	if err == nil {
 		return nil
@@ -48,6 +56,24 @@ func (v *Validator) Check(m any) error {
 		text = "breaks the rule " + first.GetRuleId()
 	}
 	return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "%s: %s", path, text).WithParam(path)
+}
+
+// plainly tells that a message is valid without asking the validator; false says nothing.
+func (v *Validator) plainly(msg proto.Message) bool {
+	at := reflect.ValueOf(msg)
+	if at.Kind() != reflect.Pointer || at.IsNil() {
+		return false
+	}
+	rules, known := v.plain.Load(at.Type())
+	if !known {
+		made, ok := plainOf(msg)
+		if !ok {
+			made = nil
+		}
+		rules, _ = v.plain.LoadOrStore(at.Type(), made)
+	}
+	plain, _ := rules.(*plainRules)
+	return plain != nil && plain.valid(at.Elem())
 }
 
 // validateStep checks every message that a handler receives.
