@@ -57,8 +57,11 @@ func (p *prose) text(b []byte, r *rand.Rand, n int) []byte {
 	return b
 }
 
-// turns is how many messages of a user a long body holds.
-const turns = 6
+// turns is how many messages of a user a long body holds, and questionBytes the length of the last one.
+const (
+	turns         = 6
+	questionBytes = 200
+)
 
 // appendHead is a body up to its last question: a system message and, in long ones, a conversation.
 func (s shape) appendHead(b []byte, p *prose, r *rand.Rand) []byte {
@@ -70,7 +73,7 @@ func (s shape) appendHead(b []byte, p *prose, r *rand.Rand) []byte {
 	if s.bytes < 4096 {
 		b = p.text(b, r, s.bytes*3/4-len(b))
 	} else {
-		part := s.bytes / (2 * turns)
+		part := (s.bytes - questionBytes) / (2*turns - 1)
 		for range turns - 1 {
 			b = p.text(b, r, part)
 			b = append(b, `"},{"role":"user","content":"`...)
@@ -90,7 +93,7 @@ func (s shape) appendTail(b []byte, p *prose, r *rand.Rand) []byte {
 	}
 	b = hex.AppendEncode(b, salt[:])
 	b = append(b, ' ')
-	b = p.text(b, r, max(40, s.bytes-len(b)-5))
+	b = p.text(b, r, max(questionBytes/4, s.bytes-len(b)-5))
 	return append(b, `"}]}`...)
 }
 

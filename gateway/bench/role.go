@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -20,6 +19,8 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
 	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+
+	"github.com/kvmesh/kvmesh/services/kit/obs"
 
 	"github.com/kvmesh/kvmesh/gateway"
 )
@@ -105,14 +106,17 @@ func serveProxy(upstream string) (string, error) {
 }
 
 // serveGateway is the gateway with stand-ins that answer at once, so that its own cost is seen. Request lines are written
-// as in production, to a file that keeps nothing.
+// and garbage is collected as in production.
 func serveGateway(upstream string) (string, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return "", err
 	}
+	var memory obs.MemoryConfig // as the binary does
+	memory.SetDefaults()
+	memory.Apply(os.Environ())
 	g, err := gateway.New(context.Background(), gateway.Config{Address: "127.0.0.1:0"}, gateway.Deps{
-		Log:       slog.New(slog.NewJSONHandler(null, nil)),
+		Log:       obs.NewLogger(obs.LogConfig{Level: "info", Format: "text"}, obs.NewLogWriter(null, 100*time.Millisecond), "gateway"),
 		Scheduler: instantScheduler{url: "http://" + upstream}, Template: instantTemplate{}, Tokenizer: instantTokenizer{},
 	})
 	if err != nil {
