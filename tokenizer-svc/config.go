@@ -51,6 +51,8 @@ type ModelConfig struct {
 	Hub string `yaml:"hub" doc:"name on the hub, instead of a path"`
 	// Revision is a branch, tag or commit; empty means main.
 	Revision string `yaml:"revision" doc:"branch, tag or commit; main when not set"`
+	// Transformers is the major version of the workers' transformers: 4 adds BOS for Llama's tokenizer class.
+	Transformers int `yaml:"transformers" doc:"major version of the workers' transformers, 4 or 5; 5 when not set"`
 	// Worker is the base URL of a vLLM server that tokenises for models without files here: exact, and slow.
 	Worker string `yaml:"worker" doc:"base URL of a worker that tokenises, instead of a path: exact and slow"`
 }
@@ -139,6 +141,8 @@ func (c *Config) validateModels(faults *conf.Faults) {
 				sources++
 			}
 		}
+		faults.Require(m.Transformers == 0 || m.Transformers == 4 || m.Transformers == 5, path+".transformers",
+			"%d is neither 4 nor 5", m.Transformers)
 		faults.Require(sources == 1, path, "set one of path, hub and worker")
 		faults.Require(m.Worker == "" || isHTTP(m.Worker), path+".worker", "not an http or https address")
 		faults.Require(m.Hub == "" || c.Hub.CacheDir != "", "hub.cache_dir",

@@ -44,14 +44,14 @@ func TestValidateNamesEveryFault(t *testing.T) {
 		Engine: "best", FastThreads: 1, AuditEvery: -2, MaxRunBytes: 5,
 		Hub: tokenizersvc.HubConfig{Address: "ftp://hub"},
 		Models: []tokenizersvc.ModelConfig{
-			{Path: "x"}, {Name: "a"}, {Name: "a", Path: "x", Hub: "y"}, {Name: "w", Worker: "host:8000"}, {Name: "v", Worker: "http://h", Hub: "y"},
+			{Path: "x"}, {Name: "a"}, {Name: "a", Path: "x", Hub: "y"}, {Name: "w", Worker: "host:8000", Transformers: 3}, {Name: "v", Worker: "http://h", Hub: "y"},
 		},
 	}
 	err := c.Validate()
 	for _, path := range []string{
 		"engine", "fast_threads", "parallel", "audit_every", "max_text_bytes", "max_reference_text_bytes", "max_run_bytes",
 		"hub.address", "hub.cache_dir", "models[0].name", "models[1]", "models[2].name", "models[2]",
-		"models[3].worker", "models[4]",
+		"models[3].worker", "models[3].transformers", "models[4]",
 	} {
 		require.ErrorContains(t, err, path)
 	}

@@ -84,7 +84,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 func specs(models []ModelConfig) []registry.Spec {
 	out := make([]registry.Spec, len(models))
 	for i, m := range models {
-		out[i] = registry.Spec{Name: m.Name, Path: m.Path, Hub: m.Hub, Revision: m.Revision, Worker: m.Worker}
+		out[i] = registry.Spec{Name: m.Name, Path: m.Path, Hub: m.Hub, Revision: m.Revision, Worker: m.Worker, Transformers4: m.Transformers == 4}
 	}
 	return out
 }

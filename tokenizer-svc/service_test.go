@@ -148,6 +148,35 @@ func TestCutsEncodePiecesAlone(t *testing.T) {
 	}
 }
 
+// TestBOSOfTransformers4: text prompts of Llama's tokenizer class begin with BOS where the workers run transformers 4,
+// and chats do not.
+func TestBOSOfTransformers4(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	copyDemo(t, dir, nil)
+	config := `{"tokenizer_class":"LlamaTokenizerFast","add_bos_token":true,"bos_token":"<|im_start|>"}`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(config), 0o600))
+	b := start(t, func(c *tokenizersvc.Config) {
+		c.Models = append(c.Models,
+			tokenizersvc.ModelConfig{Name: "four", Path: dir, Transformers: 4},
+			tokenizersvc.ModelConfig{Name: "five", Path: dir},
+		)
+	})
+	ids := func(model string, text string, special bool) []uint32 {
+		resp, err := b.client.Encode(t.Context(), &tokenizerv1.EncodeRequest{
+			Model: model, Text: []byte(text), AddSpecialTokens: special, WantTokenIds: true,
+		})
+		require.NoError(t, err)
+		return resp.GetTokenIds()
+	}
+	for _, text := range []string{"Once", strings.Repeat("upon a time ", 40), ""} {
+		plain := ids("five", text, false)
+		require.Equal(t, plain, ids("four", text, false))
+		require.Equal(t, plain, ids("five", text, true))
+		require.Equal(t, append(ids("five", "<|im_start|>", false), plain...), ids("four", text, true))
+	}
+}
+
 func TestSaltingEntersTheHashes(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)

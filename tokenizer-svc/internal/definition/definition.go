@@ -25,6 +25,8 @@ type Definition struct {
 	Ranks, Spec []byte
 	// Added holds the added tokens in file order.
 	Added []AddedToken
+	// Template is the model's chat template, for texts to compare engines on.
+	Template string
 	// Cut says whether text may be cut after added tokens.
 	Cut Cut
 	// ModelVocabulary is vocab_size of config.json: workers accept ids below it even where the tokenizer has none.
@@ -49,10 +51,13 @@ const (
 	configFile    = "tokenizer_config.json"
 	modelFile     = "config.json"
 	tiktokenFile  = "tiktoken.model"
+	templateFile  = "chat_template.jinja"
 )
 
 // Files lists the names that Read looks at; a change of one of them is a change of the model.
-func Files() []string { return []string{tokenizerFile, configFile, modelFile, tiktokenFile} }
+func Files() []string {
+	return []string{tokenizerFile, configFile, modelFile, tiktokenFile, templateFile}
+}
 
 // Read reads the directory. Errors wrap ErrUnsupported for a refused format, fs.ErrNotExist where nothing is found.
 func Read(dir string) (*Definition, error) {
@@ -65,6 +70,9 @@ func Read(dir string) (*Definition, error) {
 		return nil, err
 	}
 	if def.ModelVocabulary, err = readModelVocabulary(dir); err != nil {
+		return nil, err
+	}
+	if def.Template, err = readTemplate(dir); err != nil {
 		return nil, err
 	}
 	return def, nil

@@ -12,7 +12,37 @@ import (
 
 func TestFilesAreThoseThatCount(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"tokenizer.json", "tokenizer_config.json", "config.json", "tiktoken.model"}, definition.Files())
+	require.Equal(t, []string{
+		"tokenizer.json", "tokenizer_config.json", "config.json", "tiktoken.model", "chat_template.jinja",
+	}, definition.Files())
+}
+
+func TestTemplateOfTheModel(t *testing.T) {
+	t.Parallel()
+	const tokenizer = `{"model":{}}`
+	rows := []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"none", nil, ""},
+		{"in the configuration", map[string]string{"tokenizer_config.json": `{"chat_template":"A"}`}, "A"},
+		{"a list", map[string]string{"tokenizer_config.json": `{"chat_template":[{"name":"x","template":"B"}]}`}, "B"},
+		{"an odd one", map[string]string{"tokenizer_config.json": `{"chat_template":5}`}, ""},
+		{"a file beats it", map[string]string{"tokenizer_config.json": `{"chat_template":"A"}`, "chat_template.jinja": "J"}, "J"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{"tokenizer.json": tokenizer}
+			for name, text := range row.files {
+				files[name] = text
+			}
+			def, err := definition.Read(write(t, files))
+			require.NoError(t, err)
+			require.Equal(t, row.want, def.Template)
+		})
+	}
 }
 
 // TestHugeFilesAreNotRead makes sparse files: only their size is large.

@@ -18,14 +18,14 @@ type affix struct {
 
 func equal(a, b []uint32) bool { return slices.Equal(a, b) }
 
-// check encodes the probes by every way that Encode may take and turns off those that differ from the reference. Only
-// a failing reference is an error.
+// check encodes the probes, texts of the model's own chat template among them, by every way that Encode may take and
+// turns off those that differ from the reference. Only a failing reference is an error.
 func (m *Model) check(def *definition.Definition) error {
 	added := make([]string, len(def.Added))
 	for i, token := range def.Added {
 		added[i] = token.Content
 	}
-	texts := probe.Texts(added)
+	texts := append(probe.Texts(added), probe.OfTemplate(def.Template)...)
 	plain, special, err := m.expected(texts)
 	if err != nil {
 		return err

@@ -60,6 +60,9 @@ func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, mark uint
 // open reads the directory and loads the engines: the long part of a load.
 func (r *Registry) open(spec Spec, dir string) (*model.Model, error) {
 	def, err := definition.Read(dir)
+	if err == nil && spec.Transformers4 {
+		err = def.UseTransformers4(dir)
+	}
 	if err != nil {
 		return nil, err
 	}

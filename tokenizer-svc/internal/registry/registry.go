@@ -27,6 +27,8 @@ type Spec struct {
 	Hub string
 	// Revision is a branch, tag or commit; empty means main.
 	Revision string
+	// Transformers4 says that the workers run transformers 4, which adds BOS for some classes by itself.
+	Transformers4 bool
 	// Worker is the base address of a worker that tokenises.
 	Worker string
 }
