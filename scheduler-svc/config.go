@@ -17,6 +17,8 @@ type Config struct {
 	Name string `yaml:"name" doc:"name of this scheduler on the bus"`
 	// Policy is the name of the policy.
 	Policy string `yaml:"policy" doc:"policy that ranks workers"`
+	// PolicyOptions are parameters by name; what is not there has the published value. See docs/policies.md.
+	PolicyOptions map[string]float64 `yaml:"policy_options" doc:"parameters of the policy by name, see policies.md; published values where not given"`
 	// Seed of random choices; 0 draws one.
 	Seed uint64 `yaml:"seed" doc:"seed of random choices; 0 draws one"`
 	// Index bounds the block index.
@@ -135,6 +137,8 @@ func (c *Config) Validate() error {
 	var f conf.Faults
 	f.Require(slices.Contains(policy.Names(), c.Policy), "policy",
 		"%q is unknown, want one of %s", c.Policy, strings.Join(policy.Names(), ", "))
+	options := policy.DefaultOptions()
+	f.Under("policy_options", options.Override(c.PolicyOptions))
 	c.validateCounts(&f)
 	c.validateTimes(&f)
 	f.Under("feed.adapter", c.Feed.Adapter.Validate())

@@ -26,6 +26,7 @@ func TestValidateReportsEveryFaultWithItsPath(t *testing.T) {
 	var c schedulersvc.Config
 	c.SetDefaults()
 	c.Policy = "best"
+	c.PolicyOptions = map[string]float64{"cost_room_s": -1}
 	c.Index.MaxUnits = -1
 	c.Queue.MaxWaiting = -1
 	c.Feed.RetryMax = time.Millisecond
@@ -35,11 +36,12 @@ func TestValidateReportsEveryFaultWithItsPath(t *testing.T) {
 	require.Error(t, err)
 	for _, path := range []string{
 		"policy", "index.max_units", "queue.max_waiting", "feed.retry_max", "peers.expiry", "worker.breaker_open_min",
+		"policy_options",
 	} {
 		require.ErrorContains(t, err, path)
 	}
 	require.ErrorContains(t, err, "want one of")
-	require.Len(t, strings.Split(strings.TrimSpace(err.Error()), "\n"), 6)
+	require.Len(t, strings.Split(strings.TrimSpace(err.Error()), "\n"), 7)
 }
 
 // TestBinaryIsPureGoWithoutAServer: the service links neither cgo nor nats-server, which only meshd and tests do.

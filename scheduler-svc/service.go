@@ -74,7 +74,11 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	ranker, err := policy.New(cfg.Policy, policy.DefaultOptions())
+	options := policy.DefaultOptions()
+	if err := options.Override(cfg.PolicyOptions); err != nil {
+		return nil, fmt.Errorf("policy options: %w", err)
+	}
+	ranker, err := policy.New(cfg.Policy, options)
 	if err != nil {
 		return nil, err
 	}

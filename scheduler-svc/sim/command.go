@@ -19,22 +19,23 @@ import (
 // Command replays one trace, or all cells of the published tables, under several policies. It mounts into a kong
 // grammar. One of --trace, --cells and --goals says what to replay.
 type Command struct {
-	Trace    string        `help:"Trace in Mooncake's format, or a mesh's request log (scheduler.receipts.requests)." type:"path"`
-	Model    string        `help:"Of a request log of several models, replay the requests of this one."`
-	Cells    bool          `help:"Run the cells of the published tables instead of one trace."`
-	Only     []string      `help:"Of the cells, run these alone; goals on others are then unknown measures."`
-	Goals    string        `help:"File of goals to check; runs the cells, and a lost goal is an error." type:"path"`
-	Corpus   string        `help:"Folder of the shared corpus." env:"KVMESH_CORPUS" default:"../shared/corpus" type:"path"`
-	Policies []string      `help:"Policies to compare; all when empty."`
-	Workers  int           `help:"Workers in the pool." default:"8"`
-	KVTokens int           `name:"kv-tokens" help:"Cache of one worker in tokens; 0 is the profile's."`
-	Speedup  float64       `help:"Divides the trace's arrival times." default:"1"`
-	Profile  string        `help:"Kind of worker." default:"h100x2-qwen3-32b"`
-	Seed     uint64        `help:"Seed of everything random." default:"1"`
-	Spread   float64       `help:"Seconds over which each arrival is delayed at random, in the trace's time."`
-	Poll     time.Duration `help:"Period of the workers' load reports." default:"50ms"`
-	JSON     bool          `name:"json" help:"Print JSON instead of tables."`
-	Plot     string        `help:"Write an SVG plot to this file." type:"path"`
+	Trace    string             `help:"Trace in Mooncake's format, or a mesh's request log (scheduler.receipts.requests)." type:"path"`
+	Model    string             `help:"Of a request log of several models, replay the requests of this one."`
+	Cells    bool               `help:"Run the cells of the published tables instead of one trace."`
+	Only     []string           `help:"Of the cells, run these alone; goals on others are then unknown measures."`
+	Goals    string             `help:"File of goals to check; runs the cells, and a lost goal is an error." type:"path"`
+	Corpus   string             `help:"Folder of the shared corpus." env:"KVMESH_CORPUS" default:"../shared/corpus" type:"path"`
+	Policies []string           `help:"Policies to compare; all when empty."`
+	Option   map[string]float64 `help:"Parameter of a policy, such as cost_eviction_price=2; docs/policies.md lists them. May be repeated."`
+	Workers  int                `help:"Workers in the pool." default:"8"`
+	KVTokens int                `name:"kv-tokens" help:"Cache of one worker in tokens; 0 is the profile's."`
+	Speedup  float64            `help:"Divides the trace's arrival times." default:"1"`
+	Profile  string             `help:"Kind of worker." default:"h100x2-qwen3-32b"`
+	Seed     uint64             `help:"Seed of everything random." default:"1"`
+	Spread   float64            `help:"Seconds over which each arrival is delayed at random, in the trace's time."`
+	Poll     time.Duration      `help:"Period of the workers' load reports." default:"50ms"`
+	JSON     bool               `name:"json" help:"Print JSON instead of tables."`
+	Plot     string             `help:"Write an SVG plot to this file." type:"path"`
 
 	// Out receives the report; standard output when nil.
 	Out io.Writer `kong:"-"`
@@ -84,6 +85,9 @@ func (c *Command) plan() (simulate.Plan, error) {
 		plan.Policies = policy.Names()
 	}
 	var errs []error
+	if err := plan.Options.Override(c.Option); err != nil {
+		errs = append(errs, fmt.Errorf("--option: %w", err))
+	}
 	for _, name := range plan.Policies {
 		if _, err := policy.New(name, plan.Options); err != nil {
 			errs = append(errs, err)

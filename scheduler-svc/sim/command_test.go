@@ -93,6 +93,23 @@ func TestTraceAsJSONIsRepeatable(t *testing.T) {
 	require.NotEqual(t, a, c)
 }
 
+func TestOptionsChangeWhatTheyName(t *testing.T) {
+	t.Parallel()
+	args := []string{"--trace", trace(t), "--policies", "lmetric,cost", "--workers", "2", "--speedup", "4", "--kv-tokens", "65536"}
+	before, err := run(t, args...)
+	require.NoError(t, err)
+	after, err := run(t, append(args, "--option", "cost_delay_price=0", "--option", "cost_room_s=50")...)
+	require.NoError(t, err)
+	row := func(out, policy string) []string {
+		_, rest, _ := strings.Cut(out, "\n  "+policy+" ")
+		line, _, _ := strings.Cut(rest, "\n")
+		fields := strings.Fields(line)
+		return fields[:11] // what stands behind compares the policies
+	}
+	require.Equal(t, row(before, "lmetric"), row(after, "lmetric"))
+	require.NotEqual(t, row(before, "cost"), row(after, "cost"))
+}
+
 func TestPlot(t *testing.T) {
 	t.Parallel()
 	plot := filepath.Join(t.TempDir(), "p.svg")
@@ -119,6 +136,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"no corpus", []string{"--cells", "--corpus", path + "x"}, "KVMESH_CORPUS"},
 		{"no cell", []string{"--cells", "--corpus", corpus(t), "--only", "A,Z"}, "the cells are B2B,A,B"},
 		{"no policy", []string{"--trace", path, "--policies", "cost,nearest"}, `policy "nearest" is unknown`},
+		{"no option", []string{"--trace", path, "--option", "cost_price=2"}, "--option: cost_price: unknown"},
 		{"no profile", []string{"--trace", path, "--profile", "abacus"}, `profile "abacus" is unknown`},
 		{"no workers", []string{"--trace", path, "--workers", "0"}, "--workers 0"},
 		{"no speed", []string{"--trace", path, "--speedup", "0"}, "--speedup 0"},

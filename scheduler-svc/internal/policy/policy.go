@@ -13,13 +13,12 @@ const MaxTerms = 8
 
 // Request is what a policy knows of a request. It holds no text and no token.
 type Request struct {
-	PromptTokens         int     // L, at least 1
-	OutputTokensExpected int     // the workload's mean or the client's limit, never the true length; 0 is unknown
-	Key                  uint64  // hash of the prompt's first units, for consistent hashing
-	Seed                 uint64  // randomness of this decision; equal seeds and views give equal rankings
-	Priority             int     // 0 is normal; each step up doubles the weight of the request's own delay, down halves it
-	NeedsLoRA            bool    // the request names an adapter, so View.LoRALoaded counts
-	ArrivalsPerS         float64 // requests per second that reach the whole pool; for receipts, no policy reads it
+	PromptTokens         int    // L, at least 1
+	OutputTokensExpected int    // the workload's mean or the client's limit, never the true length; 0 is unknown
+	Key                  uint64 // hash of the prompt's first units, for consistent hashing
+	Seed                 uint64 // randomness of this decision; equal seeds and views give equal rankings
+	Priority             int    // 0 is normal; each step up doubles the weight of the request's own delay, down halves it
+	NeedsLoRA            bool   // the request names an adapter, so View.LoRALoaded counts
 }
 
 // Certainty says how far a target's predicted hit can be trusted.
@@ -113,7 +112,8 @@ type Ranking struct {
 	Terms   []string // names of the terms in use; owned by the policy, not to be written
 	Session bool     // the session's home was put first
 
-	keys    []key // scratch of the sort
+	units   string // of some terms, see unitsOf
+	keys    []key  // scratch of the sort
 	spare   []Scored
 	scratch decision // of the decision under way; here so that none escapes to the heap
 }

@@ -24,6 +24,7 @@ type ranked struct {
 	name     string
 	scorer   scorer
 	terms    []string
+	units    string
 	patience float64
 	hits     hits
 }
@@ -31,7 +32,7 @@ type ranked struct {
 func (p *ranked) Name() string { return p.name }
 
 func (p *ranked) Rank(req *Request, views []View, out *Ranking) {
-	out.Scored, out.Terms, out.Session = out.Scored[:0], p.terms, false
+	out.Scored, out.Terms, out.Session, out.units = out.Scored[:0], p.terms, false, p.units
 	for i := range views {
 		if Eligible(req, &views[i]) == NotBarred {
 			out.Scored = append(out.Scored, Scored{Target: i, tie: mix(req.Seed ^ mix(views[i].ID))})

@@ -78,5 +78,7 @@ func New(name string, opts Options) (Policy, error) {
 		return nil, fmt.Errorf("policy %q is unknown, want one of %s", name, strings.Join(Names(), ", "))
 	}
 	s := rows[i].make(opts)
-	return &ranked{name: name, scorer: s, terms: s.terms(), patience: opts.SessionPatienceS, hits: newHits(opts)}, nil
+	return &ranked{
+		name: name, scorer: s, terms: s.terms(), units: unitsOf(name), patience: opts.SessionPatienceS, hits: newHits(opts),
+	}, nil
 }

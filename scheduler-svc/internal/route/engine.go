@@ -16,7 +16,6 @@ import (
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/index"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/ledger"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy"
-	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy/load"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/receipt"
 )
 
@@ -61,9 +60,7 @@ type Engine struct {
 	outputs  outputs
 	scratch  sync.Pool
 
-	decide   sync.Mutex // guards what follows, and makes decisions see each other
-	arrivals map[string]*load.Rate
-	start    time.Time
+	decide sync.Mutex // makes decisions see each other
 }
 
 // New returns an engine.
@@ -73,7 +70,6 @@ func New(cfg Config, p Parts) *Engine {
 	}
 	e := &Engine{
 		cfg: cfg, p: p, seed: cfg.Seed, sessions: newSessions(cfg.SessionCapacity),
-		arrivals: map[string]*load.Rate{}, start: p.Now(),
 	}
 	e.outputs.means = map[string]float64{}
 	e.scratch.New = func() any { return &decision{} }
@@ -86,11 +82,4 @@ func (e *Engine) Forget() {
 	served := func(model string) bool { return pools[model] != nil }
 	e.p.Queue.Forget(served)
 	e.outputs.forget(served)
-	e.decide.Lock()
-	defer e.decide.Unlock()
-	for model := range e.arrivals {
-		if !served(model) {
-			delete(e.arrivals, model)
-		}
-	}
 }

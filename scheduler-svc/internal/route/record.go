@@ -1,7 +1,6 @@
 package route
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
@@ -33,7 +32,7 @@ func (e *Engine) record(d *decision, chosen *fleet.Target, began time.Time) *rec
 	if chosen != nil {
 		best := &r.Candidates[0]
 		r.Certainty, r.CertaintyReason, r.PredictedTokens = best.Certainty, best.CertaintyReason, best.HitTokens
-		r.Reason = reason(&d.ranking)
+		r.Reason = d.ranking.Why()
 	}
 	return r
 }
@@ -56,20 +55,6 @@ func (d *decision) barText(i int, bar policy.Bar) string {
 		return "prompt larger than its cache"
 	}
 	return bar.String()
-}
-
-// reason is the deciding term in words.
-func reason(r *policy.Ranking) string {
-	term, gain := r.Deciding()
-	switch term {
-	case "only":
-		return "only candidate"
-	case "session":
-		return "session stays"
-	case "tie":
-		return "tie, drawn at random"
-	}
-	return fmt.Sprintf("%s is less by %.3g", term, gain)
 }
 
 func wire(c policy.Certainty) schedulerv1.Certainty {

@@ -13,7 +13,6 @@ import (
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/fleet"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/ledger"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy"
-	"github.com/kvmesh/kvmesh/scheduler-svc/internal/policy/load"
 	"github.com/kvmesh/kvmesh/scheduler-svc/internal/receipt"
 )
 
@@ -93,7 +92,6 @@ func (e *Engine) pool(model string) (*fleet.Pool, Result, error) {
 // place decides now, or as often as the request's turn comes.
 func (e *Engine) place(ctx context.Context, d *decision) (*schedulerv1.RouteResponse, Decision, error) {
 	began := e.p.Now()
-	e.arrive(d, began)
 	if !e.p.Queue.Behind(d.req.GetModel(), d.req.GetPriority()) {
 		resp, out := e.attempt(d, began)
 		if resp != nil {
@@ -161,7 +159,6 @@ func (e *Engine) attempt(d *decision, began time.Time) (*schedulerv1.RouteRespon
 	now := e.p.Now()
 	e.look(d, now)
 	e.decide.Lock()
-	d.asked.ArrivalsPerS = e.arrivalRate(d, now)
 	e.weigh(d)
 	best, ok := d.ranking.Best()
 	if !ok {
@@ -228,25 +225,6 @@ func (e *Engine) response(d *decision, b *Booked, queued time.Duration) *schedul
 	}
 }
 
-func (e *Engine) arrive(d *decision, now time.Time) {
-	e.decide.Lock()
-	defer e.decide.Unlock()
-	r := e.arrivals[d.pool.Model]
-	if r == nil {
-		r = &load.Rate{}
-		e.arrivals[d.pool.Model] = r
-	}
-	r.Add(now.Sub(e.start))
-}
-
-// arrivalRate is called with the decide lock held.
-func (e *Engine) arrivalRate(d *decision, now time.Time) float64 {
-	if r := e.arrivals[d.pool.Model]; r != nil {
-		return r.PerS(now.Sub(e.start))
-	}
-	return 0
-}
-
 // Explain decides as Route would and books nothing.
 func (e *Engine) Explain(req *schedulerv1.RouteRequest) (*schedulerv1.Receipt, error) {
 	pool, _, err := e.pool(req.GetModel())
@@ -260,7 +238,6 @@ func (e *Engine) Explain(req *schedulerv1.RouteRequest) (*schedulerv1.Receipt, e
 	now := e.p.Now()
 	e.look(d, now)
 	e.decide.Lock()
-	d.asked.ArrivalsPerS = e.arrivalRate(d, now)
 	e.weigh(d)
 	e.decide.Unlock()
 	var chosen *fleet.Target

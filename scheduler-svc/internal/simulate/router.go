@@ -22,7 +22,6 @@ type router struct {
 	open    map[int]ticket // by request; looked up, never ranged over
 	seq     uint64
 	output  ewma
-	rate    load.Rate
 }
 
 // priorOutput is the expected answer before the first one has ended, tokens.
@@ -75,10 +74,8 @@ func (r *router) observe(w int, now time.Duration) {
 // route decides where the arrival goes and books it. It returns the worker and the predicted hit.
 func (r *router) route(now time.Duration, id int, a *Arrival) (int, int) {
 	r.seq++
-	r.rate.Add(now)
 	req := policy.Request{
 		PromptTokens: a.Prompt, OutputTokensExpected: int(r.output.value), Seed: r.rng.Uint64(),
-		ArrivalsPerS: r.rate.PerS(now),
 	}
 	if len(a.Units) > 0 {
 		req.Key = uint64(a.Units[min(1, len(a.Units)-1)]) + 1
