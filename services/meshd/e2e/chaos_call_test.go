@@ -70,7 +70,7 @@ func ask(ctx context.Context, c *caller, turns []message, streamed bool) (call, 
 	start := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return call{}, fmt.Errorf("no answer after %s: %w", time.Since(start), err)
+		return call{}, noDoor(fmt.Errorf("no answer after %s: %w", time.Since(start), err))
 	}
 	defer resp.Body.Close()
 	out := call{
@@ -87,11 +87,22 @@ func ask(ctx context.Context, c *caller, turns []message, streamed bool) (call, 
 	return out, err
 }
 
+// errNoDoor is a connection that could not be made or broke, as when the gateway itself dies. It is wrong at any other
+// time, and a call that hangs is no such case.
+var errNoDoor = errors.New("no gateway")
+
+func noDoor(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errNoDoor, err)
+}
+
 // readPlain takes a reply of one piece.
 func (a *call) readPlain(resp *http.Response) error {
 	var raw bytes.Buffer
 	if _, err := raw.ReadFrom(resp.Body); err != nil {
-		return fmt.Errorf("status %d, body ends early: %w", a.status, err)
+		return noDoor(fmt.Errorf("status %d, body ends early: %w", a.status, err))
 	}
 	var body completion
 	if err := json.Unmarshal(raw.Bytes(), &body); err != nil {
@@ -157,7 +168,7 @@ func (a *call) readStream(resp *http.Response) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("stream breaks off: %w", err)
+		return noDoor(fmt.Errorf("stream breaks off: %w", err))
 	}
 	a.reply = message{"assistant", text.String()}
 	if failed {

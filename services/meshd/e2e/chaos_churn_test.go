@@ -18,7 +18,7 @@ const (
 // TestChurn is CANCEL-09: workers are killed and started again at random under load. Every call ends within its
 // deadline, with an answer or an error that says so; then nothing is in flight and the whole fleet is exact again.
 func TestChurn(t *testing.T) {
-	m := startIndependent(t, churnWorkers)
+	m := startIndependent(t, churnWorkers, 0)
 	c := newCaller(m.URL(t))
 	t.Cleanup(c.http.CloseIdleConnections)
 	exact(t, c, churnWorkers)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,6 +36,14 @@ type load struct {
 	wrong []error
 	slow  time.Duration
 	talks map[string][]message // conversations as they stand, by topic
+	door  bool                 // the gateway is down: calls may find no door, or lose theirs
+}
+
+// doorClosed says whether calls may fail for want of a gateway.
+func (l *load) doorClosed(closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.door = closed
 }
 
 // startLoad begins; the callers end with stop, which waits for the calls under way.
@@ -88,6 +97,10 @@ func (l *load) note(got call, err error, place string, talk []message) {
 	l.ended++
 	l.slow = max(l.slow, got.took)
 	l.talks[place] = talk
+	if err != nil && l.door && errors.Is(err, errNoDoor) {
+		l.count["no gateway"]++
+		return
+	}
 	if err != nil {
 		l.wrong = append(l.wrong, err)
 		return

@@ -15,8 +15,8 @@ import (
 // startIndependent is startMany with simulated workers that render and tokenise by a template and a tokenizer service
 // of their own: a real worker does so inside its process, and outlives the mesh's services.
 //
-// There are n workers.
-func startIndependent(t *testing.T, n int) *many {
+// There are n workers. With loss, every process reaches NATS through a way that loses one message in so many.
+func startIndependent(t *testing.T, n, loss int) *many {
 	t.Helper()
 	dir := built.folder(t)
 	ports := freePorts(t)
@@ -30,7 +30,14 @@ func startIndependent(t *testing.T, n int) *many {
 	t.Setenv("MODEL_PATH", filepath.Join(repository(t), "deploy", "demo-model"))
 	config := filepath.Join(repository(t), "deploy", "config", "mesh.yaml")
 	rows := independent(t, supervise.Table(ports, config, t.TempDir()))
-	m := &many{set: supervise.New(dir, rows, log), ports: ports}
+	m := &many{ports: ports}
+	if loss > 0 {
+		m.bus = startLossyBus(t, loopback(ports.NATS), loss)
+		for i := range rows {
+			rows[i].Env = append(rows[i].Env[:len(rows[i].Env):len(rows[i].Env)], "NATS_URL="+m.bus.url())
+		}
+	}
+	m.set = supervise.New(dir, rows, log)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
 		defer cancel()

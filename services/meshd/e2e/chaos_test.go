@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 const (
 	// rightLimit bounds the way back of the index after a part is back; the time itself is printed.
 	rightLimit = 10 * time.Second
+	// lossOneIn is the share of messages that event sockets lose, and the bus.
+	lossOneIn = 100
 	// busOutage is how long NATS stays away while the mesh goes on: longer than a card's lease.
 	busOutage = 5 * time.Second
 )
@@ -26,7 +30,7 @@ type blow struct {
 }
 
 func TestChaos(t *testing.T) {
-	m := startIndependent(t, workerCount)
+	m := startIndependent(t, workerCount, 2*lossOneIn) // each way: two of them are between adapter and scheduler
 	c := newCaller(m.URL(t))
 	t.Cleanup(c.http.CloseIdleConnections)
 	exact(t, c, workerCount)
@@ -43,13 +47,15 @@ func TestChaos(t *testing.T) {
 		{"NATS", "nats", false},
 		{"template", "template", false},
 		{"tokenizer", "tokenizer", false},
+		{"gateway", "gateway", false},
 	} {
 		t.Run(b.part+" killed", func(t *testing.T) { strike(t, m, l, b) })
 	}
+	t.Run("worker frozen", func(t *testing.T) { frozen(t, m, l) })
 	t.Run("NATS gone for a while", func(t *testing.T) { busGone(t, m, l) })
 	l.stop()
 	text, _ := l.take(t)
-	t.Logf("afterwards: %s", text)
+	t.Logf("afterwards: %s; the bus lost %d of %d messages", text, m.bus.lost.Load(), m.bus.lost.Load()+m.bus.passed.Load())
 	idle(t, c)
 	for i := range workerCount {
 		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
@@ -65,7 +71,7 @@ func dropEvents(t *testing.T, m *many, worker int) {
 	t.Helper()
 	at := newCaller(m.WorkerURL(t, worker))
 	defer at.http.CloseIdleConnections()
-	at.mustPost(t, "/fakevllm/faults", map[string]int{"drop_event_one_in": 100}, http.StatusOK)
+	at.mustPost(t, "/fakevllm/faults", map[string]int{"drop_event_one_in": lossOneIn}, http.StatusOK)
 }
 
 // strike kills a part under load and starts it again.
@@ -80,6 +86,7 @@ func strike(t *testing.T, m *many, l *load, b blow) {
 		after = before.Epoch
 	}
 	l.take(t)
+	l.doorClosed(b.part == "gateway")
 	m.kill(t, b.process)
 	l.awaitEnded(t, 2*loadCallers)
 	began := time.Now()
@@ -87,6 +94,10 @@ func strike(t *testing.T, m *many, l *load, b blow) {
 	back := time.Now()
 	if b.part == "worker" {
 		dropEvents(t, m, 0)
+	}
+	if b.part == "gateway" {
+		l.awaitWhole(t, 2*loadCallers) // what broke off with the old one has been told
+		l.doorClosed(false)
 	}
 	eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, 0, after) })
 	right := time.Since(back)
@@ -110,6 +121,42 @@ func exactAnswer(t *testing.T, c *caller, topic string) error {
 		return fmt.Errorf("answer is %s, status %d, certainty %q", got.ending, got.status, got.certainty)
 	}
 	return nil
+}
+
+// frozen stops a worker without ending it: its port still takes connections and its lease still holds. Once its adapter
+// calls it sick nothing is sent there; calls that were end when it goes on, and its index is right.
+func frozen(t *testing.T, m *many, l *load) {
+	c := newCaller(m.URL(t))
+	defer c.http.CloseIdleConnections()
+	adapters := dialMirrors(t, m)
+	l.take(t)
+	require.NoError(t, m.set.Signal(supervise.SimulatedName(0), syscall.SIGSTOP))
+	began := time.Now()
+	eventually(t, callLimit, func() error {
+		index, err := indexOf(t.Context(), c, workerID(0))
+		if err == nil && index.state == "WORKER_STATE_READY" {
+			err = errors.New("the frozen worker is still called ready")
+		}
+		return err
+	})
+	out := time.Since(began)
+	for i := range workerCount {
+		got, err := ask(t.Context(), c, conversation(fmt.Sprintf("frozen %d", i)), i%2 == 1)
+		require.NoError(t, err)
+		require.Equal(t, whole, got.ending)
+		require.Equal(t, workerID(1), got.worker)
+	}
+	require.NoError(t, m.set.Signal(supervise.SimulatedName(0), syscall.SIGCONT))
+	back := time.Now()
+	for i := range workerCount {
+		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
+	}
+	right := time.Since(back)
+	l.awaitWhole(t, 4*loadCallers)
+	text, broken := l.take(t)
+	require.Zero(t, broken, "a worker that goes on finishes its calls: %s", text)
+	t.Logf("worker frozen for %s: out of the candidates after %s; index right %s after it goes on; calls: %s",
+		back.Sub(began).Round(time.Millisecond), out.Round(time.Millisecond), right.Round(time.Millisecond), text)
 }
 
 // busGone takes NATS away for longer than a lease: every call still ends whole, by the last view, and the index comes

@@ -105,21 +105,34 @@ func (m mirrors) snapshot(ctx context.Context, worker int) (held, error) {
 	}
 }
 
+// readings is how often two sides are read before they count as different: positions move between the readings.
+const readings = 8
+
 // right says whether the scheduler's index of a worker is exact and equals the adapter's mirror at the same position of
-// an epoch after the given one. Under load positions move, so it is asked until both were read at the same one.
-func (m mirrors) right(ctx context.Context, c *caller, worker int, after uint64) error {
+// an epoch after the given one.
+func (m mirrors) right(ctx context.Context, c *caller, worker int, after uint64) (err error) {
+	for range readings {
+		if err = m.equal(ctx, c, worker, after); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// equal reads both sides once.
+func (m mirrors) equal(ctx context.Context, c *caller, worker int, after uint64) error {
 	index, err := indexOf(ctx, c, workerID(worker))
 	if err != nil {
 		return err
+	}
+	if index.state != "WORKER_STATE_READY" || index.events != "EVENT_STATE_LIVE" || index.certainty != "CERTAINTY_EXACT" {
+		return fmt.Errorf("%s is %s, %s, %s", workerID(worker), index.state, index.events, index.certainty)
 	}
 	mirror, err := m.snapshot(ctx, worker)
 	if err != nil {
 		return err
 	}
-	switch {
-	case index.state != "WORKER_STATE_READY", index.events != "EVENT_STATE_LIVE", index.certainty != "CERTAINTY_EXACT":
-		return fmt.Errorf("%s is %s, %s, %s", workerID(worker), index.state, index.events, index.certainty)
-	case mirror.Epoch <= after:
+	if mirror.Epoch <= after {
 		return fmt.Errorf("%s: the mirror is still of epoch %d", workerID(worker), mirror.Epoch)
 	}
 	if diff := cmp.Diff(mirror, index.held); diff != "" {

@@ -50,6 +50,7 @@ func (b *binaries) folder(t *testing.T) string {
 type many struct {
 	set   *supervise.Set
 	ports supervise.Ports
+	bus   *lossyBus // the way to NATS, nil for the direct one
 }
 
 func startMany(t *testing.T) shape {

@@ -93,10 +93,11 @@ func exact(t *testing.T, c *caller, n int) {
 	})
 }
 
-// idle waits until no request is in flight.
+// idle waits until no request is in flight. What a killed gateway had booked ends when its worker has been idle for some
+// seconds.
 func idle(t *testing.T, c *caller) {
 	t.Helper()
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, 20*time.Second, func() error {
 		f, err := fleetOf(t.Context(), c)
 		if err != nil {
 			return err
