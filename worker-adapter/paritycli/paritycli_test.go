@@ -76,6 +76,67 @@ func worker(t *testing.T, words string) string {
 	return s.URL
 }
 
+// mesh answers as a gateway whose fleet is this JSON.
+func mesh(t *testing.T, status int, fleet string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/kvmesh/v1/workers" || r.Header.Get("Authorization") != "Bearer key" {
+			status = http.StatusUnauthorized
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(fleet))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestWhatTheAdaptersFound: without addresses the command needs the gateway alone.
+func TestWhatTheAdaptersFound(t *testing.T) {
+	t.Parallel()
+	card := func(id string, results string) string {
+		return `{"card":{"worker_id":"` + id + `","version":"0.32.0","parity":[` + results + `]},"rank":0}`
+	}
+	const proven = `{"feature":"chat","state":"PARITY_STATE_PROVEN","tested":"2026-03-05T14:07:09Z"}`
+	const differs = `{"feature":"tools","state":"PARITY_STATE_DIFFERS","detail":"token 5 of 9"}`
+	const unknown = `{"feature":"scripts","detail":"the worker did not answer"}`
+	rows := []struct {
+		name, fleet string
+		status      int
+		want        []string
+		err         string
+	}{
+		{
+			"proven, each worker once", card("w1", proven) + "," + card("w1", proven) + "," + card("w2", proven+","+unknown), 200,
+			[]string{"w1", "w2", "vLLM 0.32.0", "2026-03-05T14:07:09Z", "scripts", "did not answer"},
+			"",
+		},
+		{"differs", card("w1", proven+","+differs), 200, []string{"token 5 of 9"}, "prompts differ"},
+		{"nothing compared", card("w1", ""), 200, []string{"not compared yet"}, "no prompt could be compared"},
+		{"no workers", "", 200, nil, "has no workers"},
+		{"an address that is no mesh", `{}}`, 200, nil, "does not answer as a mesh"},
+		{"a refusal", "", 403, nil, "status 403"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			c := paritycli.Command{Mesh: mesh(t, row.status, `{"workers":[`+row.fleet+`]}`), MeshKey: "key", Out: &out}
+			err := c.Run(t.Context())
+			if row.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, row.err)
+			}
+			for _, want := range row.want {
+				require.Contains(t, out.String(), want)
+			}
+			require.LessOrEqual(t, bytes.Count(out.Bytes(), []byte("w1")), 1)
+		})
+	}
+	c := paritycli.Command{Mesh: "http://127.0.0.1:1", Out: &bytes.Buffer{}}
+	require.ErrorContains(t, c.Run(t.Context()), "is it running?")
+}
+
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	server := kittest.Serve(t, rpc.ServerConfig{Address: "tcp://127.0.0.1:0"}, rpc.ServerDeps{Log: kittest.Logger(t)},
@@ -99,6 +160,7 @@ func TestCommand(t *testing.T) {
 	text, err = run(same, worker(t, "the same  words"))
 	require.ErrorIs(t, err, paritycli.ErrDiffers)
 	require.Contains(t, text, "rendered text differs at byte 9")
+	require.Contains(t, text, `chat: after "the same " the worker has " words", kvmesh has "words"`)
 	require.Contains(t, text, "are not sent")
 
 	_, err = run("nowhere")

@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -40,6 +42,9 @@ type Prober struct {
 // Findings are the results.
 type Findings struct {
 	Results []*workerv1.ParityResult
+	// Contexts shows per feature that differs what stands on both sides of the first difference. It is for the eyes of
+	// who asked, never for a card: ids and text stay off the bus.
+	Contexts map[string]string
 	// CachedTokens is true when the worker reports usage.prompt_tokens_details.
 	CachedTokens bool
 	// TokenIDs is true when chat prompts are proven equal and the worker used exactly the ids that it was sent.
@@ -139,15 +144,67 @@ func (p Prober) chat(ctx context.Context, f *Findings, r request) (*workerv1.Par
 	if err != nil {
 		return p.unknown(r.feature, "kvmesh cannot render it: "+fault.Name(fault.ReasonOf(err))), nil
 	}
-	ids, err := p.encode(ctx, r.model, rendered.GetText(), false)
+	ids, err := p.encode(ctx, &tokenizerv1.EncodeRequest{
+		Model: r.model, Text: rendered.GetText(), Cuts: rendered.GetCuts(),
+	})
 	if err != nil {
 		return p.unknown(r.feature, "kvmesh cannot tokenise it: "+fault.Name(fault.ReasonOf(err))), nil
 	}
-	texts := ""
+	texts, shown := "", ""
 	if a.Text != nil {
-		texts = where(rendered.GetText(), []byte(*a.Text))
+		if texts = where(rendered.GetText(), []byte(*a.Text)); texts != "" {
+			shown = around([]byte(*a.Text), rendered.GetText(), textContext, quote)
+		}
 	}
+	if shown == "" {
+		shown = around(a.IDs, ids, idContext, listed)
+	}
+	f.show(r.feature, shown)
 	return p.compared(r.feature, a.IDs, ids, texts), ids
+}
+
+// Sizes of a context: bytes and ids before and after the first difference.
+const (
+	textContext = 24
+	idContext   = 4
+)
+
+// show keeps the context of a difference.
+func (f *Findings) show(feature, context string) {
+	if context == "" {
+		return
+	}
+	if f.Contexts == nil {
+		f.Contexts = map[string]string{}
+	}
+	f.Contexts[feature] = context
+}
+
+// around shows what two prompts share just before they part and how each goes on; empty when they are equal.
+func around[T comparable](theirs, ours []T, n int, print func([]T) string) string {
+	i := 0
+	for i < min(len(theirs), len(ours)) && theirs[i] == ours[i] {
+		i++
+	}
+	if i == len(theirs) && i == len(ours) {
+		return ""
+	}
+	return fmt.Sprintf("after %s the worker has %s, kvmesh has %s", print(theirs[max(0, i-n):i]),
+		print(theirs[i:min(len(theirs), i+n)]), print(ours[i:min(len(ours), i+n)]))
+}
+
+func quote(text []byte) string {
+	if len(text) == 0 {
+		return "nothing"
+	}
+	return strconv.Quote(string(text))
+}
+
+func listed(ids []uint32) string {
+	if len(ids) == 0 {
+		return "nothing"
+	}
+	return strings.Trim(fmt.Sprint(ids), "[]")
 }
 
 // completion compares a text prompt.
@@ -163,18 +220,20 @@ func (p Prober) completion(ctx context.Context, f *Findings, model string) *work
 	if len(theirs) == 0 {
 		return p.unknown(featureCompletions, "the worker does not tell the ids of its prompts")
 	}
-	ids, err := p.encode(ctx, model, []byte(completionText), true)
+	ids, err := p.encode(ctx, &tokenizerv1.EncodeRequest{
+		Model: model, Text: []byte(completionText), AddSpecialTokens: true,
+	})
 	if err != nil {
 		return p.unknown(featureCompletions, "kvmesh cannot tokenise it: "+fault.Name(fault.ReasonOf(err)))
 	}
+	f.show(featureCompletions, around(theirs, ids, idContext, listed))
 	return p.compared(featureCompletions, theirs, ids, "")
 }
 
 // encode tokenises a prompt.
-func (p Prober) encode(ctx context.Context, model string, text []byte, special bool) ([]uint32, error) {
-	r, err := p.Tokenizer.Encode(ctx, &tokenizerv1.EncodeRequest{
-		Model: model, Text: text, AddSpecialTokens: special, WantTokenIds: true,
-	})
+func (p Prober) encode(ctx context.Context, want *tokenizerv1.EncodeRequest) ([]uint32, error) {
+	want.WantTokenIds = true
+	r, err := p.Tokenizer.Encode(ctx, want)
 	return r.GetTokenIds(), err
 }
 
