@@ -63,6 +63,7 @@ type Service struct {
 	findings parity.Findings
 	card     error
 	events   workerv1.EventState
+	state    workerv1.WorkerState
 	ready    bool // it was ready once
 	wake     chan struct{}
 }
@@ -166,23 +167,32 @@ const cardEvery = time.Second
 func (s *Service) keepCard(ctx context.Context) {
 	t := time.NewTicker(cardEvery)
 	defer t.Stop()
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
 		case <-t.C:
+		case <-again:
 		}
-		s.putCard(ctx)
+		again = nil
+		if s.putCard(ctx) {
+			again = time.After(repeatAfter)
+		}
 	}
 }
+
+// repeatAfter is when news is told once more: NATS may lose it on the way to a scheduler, which sees that only when
+// something follows.
+const repeatAfter = 100 * time.Millisecond
 
 // putTimeout bounds one publication of the card. NATS answers within milliseconds: a longer silence is a lost message,
 // and what the card says should not wait for it.
 const putTimeout = 400 * time.Millisecond
 
-// putCard publishes the card as of now.
-func (s *Service) putCard(ctx context.Context) {
+// putCard publishes the card as of now, and reports whether it says something new of the worker's or its events' state.
+func (s *Service) putCard(ctx context.Context) (news bool) {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	card := s.makeCard()
@@ -192,8 +202,8 @@ func (s *Service) putCard(ctx context.Context) {
 	}
 	s.metrics.observe(card, s.follow.all())
 	s.mu.Lock()
-	was := s.events
-	s.card, s.events = err, card.GetEventState()
+	was, stood := s.events, s.state
+	s.card, s.events, s.state = err, card.GetEventState(), card.GetState()
 	s.mu.Unlock()
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.nudge()
@@ -201,6 +211,7 @@ func (s *Service) putCard(ctx context.Context) {
 	if was != card.GetEventState() {
 		s.log.Info("KV events changed", "state", card.GetEventState(), "detail", card.GetEventDetail())
 	}
+	return was != card.GetEventState() || stood != card.GetState()
 }
 
 // pause waits until the next step is due: soon while the worker is busy, and while it or its events are not there,
