@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/admit"
@@ -42,9 +43,11 @@ type Config struct {
 	FleetRefresh time.Duration     `yaml:"fleet_refresh" doc:"how often the list of models is read from the scheduler"`
 
 	MaxInflight          int           `yaml:"max_inflight" doc:"bounds running requests; 0 does not"`
-	MaxInflightPerWorker int           `yaml:"max_inflight_per_worker" doc:"running requests per ready worker; 0 is no bound"`
+	MaxInflightPerWorker int           `yaml:"max_inflight_per_worker" doc:"bounds the calls of this gateway that run at one worker; 0 does not"`
 	QueueLimit           int           `yaml:"queue_limit" doc:"bounds waiting requests; a negative one lets nobody wait"`
 	QueueTimeout         time.Duration `yaml:"queue_timeout" doc:"bounds the wait; a negative one does not"`
+
+	LoRA LoRAConfig `yaml:"lora" doc:"LoRA adapters that are loaded when a request names them"`
 
 	Worker       WorkerConfig     `yaml:"worker" doc:"the HTTP client for workers"`
 	Services     ServiceAddresses `yaml:"services" doc:"where the other services are"`
@@ -69,6 +72,16 @@ type HedgeConfig struct {
 	Budget   float64       `yaml:"budget" doc:"share of requests that may be hedged"`
 }
 
+// LoRAConfig has workers load adapters that requests name and nobody serves, by vLLM's /v1/load_lora_adapter; the
+// workers run with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1. Without a path it is off.
+type LoRAConfig struct {
+	Path         string        `yaml:"path" doc:"where workers find an adapter, such as /adapters/{name}; empty loads none"`
+	Base         string        `yaml:"base" doc:"the model that adapters belong to"`
+	Workers      int           `yaml:"workers" doc:"how many workers get an adapter"`
+	MaxPerWorker int           `yaml:"max_per_worker" doc:"adapters that a worker may serve"`
+	Timeout      time.Duration `yaml:"timeout" doc:"bounds a load"`
+}
+
 // Key is a caller's key.
 type Key = admit.Key
 
@@ -89,6 +102,9 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.PromptBudget, 500*time.Millisecond)
 	conf.Default(&c.Attempts, 3)
 	conf.Default(&c.Hedge.Budget, 0.05)
+	conf.Default(&c.LoRA.Workers, 1)
+	conf.Default(&c.LoRA.MaxPerWorker, 16)
+	conf.Default(&c.LoRA.Timeout, time.Minute)
 	conf.Default(&c.FanoutConcurrency, 32)
 	if c.CORSOrigins == nil {
 		c.CORSOrigins = []string{"*"}
@@ -134,12 +150,25 @@ func (c *Config) Validate() error {
 	if c.Hedge.Delay < 0 || c.Hedge.Quantile < 0 || c.Hedge.Quantile >= 1 {
 		bad("hedge", "wants a delay of at least 0 and a quantile from 0 to below 1")
 	}
+	if c.LoRA.Path != "" {
+		if !strings.Contains(c.LoRA.Path, "{name}") {
+			bad("lora.path", "must contain {name}")
+		}
+		if c.LoRA.Base == "" {
+			bad("lora.base", "must name the model that adapters belong to")
+		}
+		if c.DefaultModel != "" {
+			bad("lora.path", "cannot be combined with default_model, which serves unknown names")
+		}
+	}
+	atLeast("lora.workers", int64(c.LoRA.Workers), 1)
+	atLeast("lora.max_per_worker", int64(c.LoRA.MaxPerWorker), 1)
 	if c.Hedge.Budget <= 0 || c.Hedge.Budget > 1 {
 		bad("hedge.budget", "must be more than 0 and at most 1")
 	}
 	positive := map[string]time.Duration{
 		"prompt_budget": c.PromptBudget, "fleet_refresh": c.FleetRefresh, "worker.connect_timeout": c.Worker.ConnectTimeout,
-		"worker.idle_timeout": c.Worker.IdleTimeout, "drain_timeout": c.DrainTimeout,
+		"worker.idle_timeout": c.Worker.IdleTimeout, "lora.timeout": c.LoRA.Timeout, "drain_timeout": c.DrainTimeout,
 	}
 	for path, d := range positive {
 		if d <= 0 {

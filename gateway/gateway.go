@@ -122,11 +122,13 @@ func (s *Service) build(keys *admit.Keys) {
 	s.dispatcher = dispatch.New(dispatch.Config{
 		Attempts: cfg.Attempts, StreamIdle: cfg.StreamIdleTimeout, BufferBytes: cfg.PlainBufferBytes,
 		MaxEventBytes: cfg.MaxEventBytes, SendIDs: cfg.SendTokenIDs, Hedge: dispatch.Hedge(cfg.Hedge),
+		PerWorker: cfg.MaxInflightPerWorker, PlaceWait: cfg.QueueTimeout,
 	}, deps.Scheduler, s.wire, s.telemetry)
 	s.operations = operation.New(operation.Config{
 		MaxDepth: cfg.MaxDepth, MaxChoices: cfg.MaxChoices, RequestTimeout: cfg.RequestTimeout,
 		Keepalive: cfg.KeepaliveInterval, Fanout: cfg.FanoutConcurrency, Continue: cfg.ContinueStreams,
-		Forward: inbound.Policy{WorkerKey: cfg.WorkerKey, PassAuthorization: !keys.Required()},
+		Adapters: operation.Adapters(cfg.LoRA),
+		Forward:  inbound.Policy{WorkerKey: cfg.WorkerKey, PassAuthorization: !keys.Required()},
 	}, operation.Deps{
 		Log: deps.Log, Clock: deps.Clock, Keys: keys, Queue: s.queue, Fleet: s.fleet,
 		Preparer: prompt.New(prompt.Config{Budget: cfg.PromptBudget, WantIDs: cfg.SendTokenIDs},

@@ -36,6 +36,9 @@ type Config struct {
 	SendIDs bool
 	// Hedge asks a second worker when the first byte is late.
 	Hedge Hedge
+	// PerWorker bounds the calls that run at one worker; 0 does not. PlaceWait bounds the wait for room; 0 does not.
+	PerWorker int
+	PlaceWait time.Duration
 }
 
 // Dispatcher sends jobs. Its methods may be used concurrently.
@@ -47,15 +50,21 @@ type Dispatcher struct {
 	buffers   bufferPool
 	drains    drains
 	hedge     hedger
+	places    *places
 }
 
 // New makes a dispatcher. Wait must be called before its client is dropped.
 func New(cfg Config, s schedulerv1.SchedulerServiceClient, c *wire.Client, t *flight.Telemetry) *Dispatcher {
-	return &Dispatcher{cfg: cfg, scheduler: s, client: c, tel: t, hedge: hedger{cfg: cfg.Hedge, savings: 1}}
+	return &Dispatcher{
+		cfg: cfg, scheduler: s, client: c, tel: t, hedge: hedger{cfg: cfg.Hedge, savings: 1}, places: newPlaces(cfg.PerWorker),
+	}
 }
 
-// Wait blocks until no connection is being drained.
+// Wait blocks until no connection is being drained and nothing runs in the background.
 func (d *Dispatcher) Wait() { d.drains.wait() }
+
+// Background runs f in a goroutine that Wait waits for. f bounds itself.
+func (d *Dispatcher) Background(f func()) { d.drains.wg.Go(f) }
 
 // Job is one prompt's request to a worker.
 type Job struct {
@@ -139,7 +148,7 @@ func (d *Dispatcher) Open(ctx context.Context, j *Job) (*Answer, error) {
 	var lastErr error
 	exclude := slices.Clone(j.Exclude)
 	for n := 1; n <= d.cfg.Attempts; n++ {
-		r, err := d.scheduler.Route(ctx, j.routeRequest(exclude, n))
+		r, err := d.route(ctx, j, exclude, n)
 		if ctx.Err() != nil {
 			if err == nil {
 				newLease(ctx, d, r).Settle(Result{Outcome: schedulerv1.Outcome_OUTCOME_CANCELLED})

@@ -155,6 +155,12 @@ func (r *race) second(first *schedulerv1.RouteResponse, n int) *schedulerv1.Targ
 	if err != nil {
 		return nil
 	}
+	if !r.d.places.take(route.GetTarget().GetWorkerId()) {
+		unused := newLease(r.ctx, r.d, route)
+		unused.held = ""
+		unused.Settle(Result{Outcome: schedulerv1.Outcome_OUTCOME_CANCELLED})
+		return nil
+	}
 	r.d.tel.Hedged("sent")
 	r.start(route, n)
 	return route.GetTarget()

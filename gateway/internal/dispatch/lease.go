@@ -35,11 +35,14 @@ type Lease struct {
 	start   time.Time
 	first   time.Time
 	settled bool
+	places  *places
+	held    string // the worker whose place this is, empty for none
 }
 
 // newLease starts the clock of an attempt. Reports outlive the request's context.
 func newLease(ctx context.Context, d *Dispatcher, r *schedulerv1.RouteResponse) *Lease {
-	return &Lease{Route: r, client: d.scheduler, ctx: context.WithoutCancel(ctx), note: d.tel.Attempted, start: time.Now()}
+	return &Lease{Route: r, client: d.scheduler, ctx: context.WithoutCancel(ctx), note: d.tel.Attempted, start: time.Now(),
+		places: d.places, held: r.GetTarget().GetWorkerId()}
 }
 
 // FirstToken marks the end of prefill; the first call counts.
@@ -72,6 +75,9 @@ func (l *Lease) Settle(r Result) {
 		return
 	}
 	l.settled = true
+	if l.held != "" {
+		l.places.give(l.held)
+	}
 	l.note(outcomeWord(r.Outcome))
 	req := &schedulerv1.SettleRequest{
 		Reservation: l.Route.GetReservation(), Outcome: r.Outcome, OutputTokens: uint32(r.OutputTokens),

@@ -45,6 +45,8 @@ type Config struct {
 	Keepalive time.Duration
 	// Fanout is how many prompts of one request run at once.
 	Fanout int
+	// Adapters says which LoRA adapters are loaded on demand.
+	Adapters Adapters
 	// Continue has another worker take broken streams on where the request allows it.
 	Continue bool
 	// Forward says which header lines reach workers.
@@ -74,6 +76,7 @@ type Service struct {
 	cfg    Config
 	deps   Deps
 	stored *stored
+	loader *loader
 }
 
 var (
@@ -86,7 +89,9 @@ func New(cfg Config, deps Deps) *Service {
 	if _, off := deps.Tracer.(noop.TracerProvider); off {
 		deps.Tracer = nil
 	}
-	return &Service{cfg: cfg, deps: deps, stored: newStored()}
+	s := &Service{cfg: cfg, deps: deps, stored: newStored()}
+	s.loader = newLoader(s, cfg.Adapters)
+	return s
 }
 
 // stream is the server side of every operation.
@@ -234,6 +239,9 @@ func (s *Service) model(t *task, name string) (fleet.Model, error) {
 		name = t.in.PathModel
 	}
 	m, err := s.deps.Fleet.Resolve(t.ctx, name)
+	if err != nil {
+		m, err = s.loader.model(t, name, err)
+	}
 	if err != nil {
 		return m, err
 	}
