@@ -14,7 +14,7 @@ func scenarios() []scenario {
 	step := 12 * time.Millisecond
 	paced := &plan{events: 100, gap: step, bytes: 180}
 	burst := &plan{events: 2000, bytes: 180}
-	small, ask := shape{bytes: 1024}, shape{bytes: 1024, stream: true}
+	small, ask := shape{bytes: 1024, known: true}, shape{bytes: 1024, known: true, stream: true}
 	return []scenario{
 		{"1 KB chat, 16 clients", "request", load{lanes: 16, count: 3200, shape: small}, 3200},
 		{"32 KB cold, 4 clients", "request", load{lanes: 4, count: 1200, shape: shape{bytes: 32 << 10}}, 1200},

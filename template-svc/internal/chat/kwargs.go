@@ -31,7 +31,7 @@ const frameBytes = 256
 // step null and "auto" do not override.
 func (m *Model) merge(req *Request) (settings, error) {
 	s := settings{
-		kwargs: value.NewDict(8), addGenerationPrompt: true,
+		kwargs: value.NewDict(2), addGenerationPrompt: true,
 		textBytes: len(req.MessagesJSON) + len(req.ToolsJSON) + frameBytes,
 	}
 	own, err := parse("chat_template_kwargs", req.ChatTemplateKwargsJSON)

@@ -64,7 +64,7 @@ func (n *normaliser) message(m value.Value, quotesDeveloper bool) (value.Value, 
 	if role == "developer" && !quotesDeveloper {
 		role, roleValue = "system", value.Str("system")
 	}
-	d := value.NewDict(8)
+	d := value.NewDict(3)
 	d.SetStr("role", roleValue)
 	d.SetStr("content", content)
 	if role == "assistant" {
