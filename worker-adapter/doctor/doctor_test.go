@@ -3,6 +3,7 @@ package doctor_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,10 +36,10 @@ func start(t *testing.T, cfg fakevllm.Config) string {
 	return "http://" + s.Addr()
 }
 
-// compute has a worker compute a prompt of a few blocks, whose events have gone out before it answers.
-func compute(t *testing.T, url string) {
+// compute has a worker compute a prompt of many blocks, whose events have gone out before it answers.
+func compute(t *testing.T, url string, number int) {
 	t.Helper()
-	body := `{"prompt": [` + strings.Repeat("7, ", 99) + `8], "max_tokens": 1}`
+	body := fmt.Sprintf(`{"prompt": [%d%s], "max_tokens": 1}`, number, strings.Repeat(", 7", 399))
 	resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -102,6 +103,11 @@ func TestExamine(t *testing.T) {
 			prompts: 1, level: doctor.Warn, text: "3 cache groups", change: "predicts by that rule",
 		},
 		{
+			name: "silent", cfg: fakevllm.Config{KVEvents: events, Faults: fakevllm.Faults{StopEvents: true}},
+			prompts: 3, level: doctor.Fail, text: "published nothing", change: "publisher is stuck",
+		},
+		{name: "not asked yet", cfg: fakevllm.Config{KVEvents: events}, level: doctor.OK},
+		{
 			name: "no key", cfg: fakevllm.Config{KVEvents: events, APIKeys: []string{"k"}},
 			level: doctor.Fail, text: "401", change: "--api-key",
 		},
@@ -111,8 +117,8 @@ func TestExamine(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t, row.cfg)
-			for range row.prompts {
-				compute(t, url)
+			for i := range row.prompts {
+				compute(t, url, i)
 			}
 			w := worst(doctor.Examine(t.Context(), doctor.Target{URL: url, APIKey: row.key}))
 			require.Equal(t, row.level, w.Level, "%+v", w)

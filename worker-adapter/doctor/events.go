@@ -70,7 +70,18 @@ func (e *examination) source(rank int, src vllm.Source) {
 		e.add(Warn, subject, "no replay: a lost event costs the knowledge of the whole cache", replayIt)
 		return
 	}
-	e.replay(subject, zmq.Reach(src.Replay, e.client.Host()))
+	e.replay(subject, rank, zmq.Reach(src.Replay, e.client.Host()))
+}
+
+// silent reports whether a rank has computed more tokens than all its requests could without filling a block, and so
+// must have published events.
+func (e *examination) silent(rank int) bool {
+	if rank >= len(e.metrics.Ranks) || e.metrics.BlockTokens == 0 {
+		return false
+	}
+	m := e.metrics.Ranks[rank]
+	requests := m.Finished + float64(m.Running+m.Waiting) + 1
+	return m.PromptTokens-m.CachedTokens+m.OutputTokens > 2*requests*float64(e.metrics.BlockTokens)
 }
 
 // listen is nil when a publisher answers at the endpoint.
@@ -103,8 +114,8 @@ func (h *handshake) Disconnected(err error) {
 
 func (h *handshake) Updated(zmq.Update) {}
 
-// replay fetches what the publisher keeps and looks at what it says.
-func (e *examination) replay(subject, endpoint string) {
+// replay fetches what a rank's publisher keeps and looks at what it says.
+func (e *examination) replay(subject string, rank int, endpoint string) {
 	m := mirror.New(mirror.Config{Model: "doctor"})
 	var b kvevents.Batch
 	batches, holes, broken := 0, 0, 0
@@ -124,6 +135,10 @@ func (e *examination) replay(subject, endpoint string) {
 	switch {
 	case err != nil:
 		e.add(Warn, subject, err.Error(), replayIt)
+		return
+	case batches == 0 && e.silent(rank):
+		e.add(Fail, subject, "the worker has computed prompts and published nothing",
+			"check that prefix caching is on, and restart vLLM: its publisher is stuck")
 		return
 	case broken > 0 || st.Skipped > 0:
 		e.add(Warn, subject, fmt.Sprintf("%d of %d batches and %d events cannot be read", broken, batches, st.Skipped),
