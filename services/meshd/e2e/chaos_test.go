@@ -55,7 +55,8 @@ func TestChaos(t *testing.T) {
 	t.Run("NATS gone for a while", func(t *testing.T) { busGone(t, m, l) })
 	l.stop()
 	text, _ := l.take(t)
-	t.Logf("afterwards: %s; the bus lost %d of %d messages", text, m.bus.lost.Load(), m.bus.lost.Load()+m.bus.passed.Load())
+	lost := m.bus.lost.Load()
+	t.Logf("afterwards: %s; the bus lost %d of %d messages", text, lost, lost+m.bus.passed.Load())
 	idle(t, c)
 	for i := range workerCount {
 		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
