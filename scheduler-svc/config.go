@@ -73,6 +73,7 @@ type WorkerConfig struct {
 type QueueConfig struct {
 	MaxWaiting int           `yaml:"max_waiting" doc:"requests that may wait; more are refused with 429"`
 	MaxTenants int           `yaml:"max_tenants" doc:"tenants whose use is counted"`
+	Quantum    int           `yaml:"quantum_tokens" doc:"tokens by which a tenant may be ahead of the least served one and still go first for its cached prefix"`
 	Slack      time.Duration `yaml:"slack" doc:"a request is refused at once if its predicted wait exceeds its deadline by this"`
 }
 
@@ -117,6 +118,7 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.Worker.BreakerOpenMax, 30*time.Second)
 	conf.Default(&c.Queue.MaxWaiting, 1024)
 	conf.Default(&c.Queue.MaxTenants, 10_000)
+	conf.Default(&c.Queue.Quantum, 65_536)
 	conf.Default(&c.Queue.Slack, time.Second)
 	conf.Default(&c.Peers.Batch, 2*time.Millisecond)
 	conf.Default(&c.Peers.Full, 2*time.Second)
@@ -160,6 +162,7 @@ func (c *Config) validateCounts(f *conf.Faults) {
 		{"worker.breaker_failures", c.Worker.BreakerFailures, 1},
 		{"queue.max_waiting", c.Queue.MaxWaiting, 0},
 		{"queue.max_tenants", c.Queue.MaxTenants, 1},
+		{"queue.quantum_tokens", c.Queue.Quantum, 0},
 		{"receipts.max_records", c.Receipts.MaxRecords, 0},
 		{"receipts.max_bytes", int(c.Receipts.MaxBytes), 0},
 		{"receipts.max_candidates", c.Receipts.MaxCandidates, 1},

@@ -12,6 +12,8 @@ import (
 )
 
 const (
+	// refreshed is how many waiting prompts are looked up per tick, some 10 us each.
+	refreshed       = 32
 	tickInterval    = 25 * time.Millisecond // half of the shortest snapshot retry
 	expireInterval  = time.Second
 	forgetInterval  = time.Minute
@@ -86,6 +88,7 @@ func (s *Service) tick(ctx context.Context) {
 			return
 		case <-fast.C:
 			s.machine.Tick(s.deps.Now())
+			s.queue.Refresh(refreshed)
 			s.queue.Tick()
 		case <-slow.C:
 			s.expire(s.deps.Now())

@@ -95,7 +95,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.ledger = ledger.New[*route.Booked](ledger.Config{
 		MaxAge: cfg.Peers.MaxRequest, PeerExpiry: cfg.Peers.Expiry,
 	}, s.id, uint64(rand.Uint32()>>1)<<32, s.target)
-	s.queue = admit.New(admit.Config{MaxWaiting: cfg.Queue.MaxWaiting, MaxTenants: cfg.Queue.MaxTenants}, now)
+	s.queue = admit.New(admit.Config{
+		MaxWaiting: cfg.Queue.MaxWaiting, MaxTenants: cfg.Queue.MaxTenants, QuantumTokens: cfg.Queue.Quantum,
+	}, now)
 	s.receipts = receipt.NewStore(receipt.Limits{
 		MaxRecords: cfg.Receipts.MaxRecords, MaxBytes: int64(cfg.Receipts.MaxBytes),
 	})

@@ -1,9 +1,9 @@
 // Package admit holds requests back while every target that could take them is full.
 //
-// There is one queue per model, bounded over all. A place goes to the most urgent request, among equals to the tenant that
-// has been served least (virtual token counters), and within a tenant to the first that came. A newcomer does not overtake
-// those who wait. Places are handed on when capacity may have appeared; the request then decides again and leaves the
-// queue only when it was placed, so a wrong guess costs nobody a place.
+// There is one queue per model, bounded over all. A place goes to the most urgent request; among equals tenants take turns
+// by what they were served (virtual token counters), within a quantum by the longest known prefix, and then by arrival. A
+// newcomer does not overtake those who wait. Places are handed on when capacity may have appeared; the request then decides
+// again and leaves the queue only when it was placed, so a wrong guess costs nobody a place.
 package admit
 
 import (
@@ -18,6 +18,8 @@ import (
 type Config struct {
 	MaxWaiting int // over all models
 	MaxTenants int // counters kept
+	// QuantumTokens is by how much a tenant may be ahead of the least served one and still go first for its prefix.
+	QuantumTokens int
 }
 
 // Queue is safe for concurrent use.
@@ -30,6 +32,7 @@ type Queue struct {
 	models  map[string]*line
 	waiting int
 	serial  uint64
+	asked   uint64 // rounds of Refresh
 }
 
 // line is one model's queue. Lines of models without waiters stay only while their drain rate is known.
@@ -43,10 +46,16 @@ type Waiter struct {
 	Model    string
 	Tenant   string
 	Priority int32
+	// Peek says how many tokens of the prompt some worker holds now; nil when nobody knows. It must be safe to call from
+	// another goroutine until Leave has returned, and after that.
+	Peek func() int
 
-	serial uint64
-	awake  bool
-	turn   chan struct{}
+	serial    uint64
+	awake     bool
+	turn      chan struct{}
+	hit       int
+	asked     uint64
+	overtaken int
 }
 
 // New returns empty queues.
@@ -75,6 +84,9 @@ func (q *Queue) Behind(model string, priority int32) bool {
 
 // Enter takes a place, or reports false when the queue is full.
 func (q *Queue) Enter(w *Waiter) bool {
+	if w.Peek != nil {
+		w.hit = w.Peek()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.waiting >= q.cfg.MaxWaiting {
@@ -82,7 +94,7 @@ func (q *Queue) Enter(w *Waiter) bool {
 	}
 	q.waiting++
 	q.serial++
-	w.serial, w.turn = q.serial, make(chan struct{}, 1)
+	w.serial, w.turn, w.asked = q.serial, make(chan struct{}, 1), q.asked
 	l := q.line(w.Model)
 	l.waiters = append(l.waiters, w)
 	return true
@@ -147,17 +159,7 @@ func (q *Queue) Tick() {
 
 // wake gives the turn to the best waiter that does not have it.
 func (q *Queue) wake(l *line) {
-	var best *Waiter
-	var spent float64
-	for _, w := range l.waiters {
-		if w.awake {
-			continue
-		}
-		mine := q.tenants.Spent(w.Tenant)
-		if best == nil || w.Priority > best.Priority || w.Priority == best.Priority && mine < spent {
-			best, spent = w, mine
-		}
-	}
+	best := q.next(l)
 	if best == nil {
 		return
 	}

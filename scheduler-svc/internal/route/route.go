@@ -112,7 +112,7 @@ func (e *Engine) waitInLine(
 	if deadline, ok := ctx.Deadline(); ok && e.p.Queue.Waiting() > 0 && deadline.Sub(began) < advice-e.cfg.QueueSlack {
 		return nil, Decision{Result: TooLate}, overloaded("all workers are at capacity past the deadline", advice)
 	}
-	w := &admit.Waiter{Model: model, Tenant: d.req.GetTenant(), Priority: d.req.GetPriority()}
+	w := &admit.Waiter{Model: model, Tenant: d.req.GetTenant(), Priority: d.req.GetPriority(), Peek: e.peek(d.req)}
 	if !e.p.Queue.Enter(w) {
 		return nil, Decision{Result: QueueFull}, overloaded("all workers are at capacity and the queue is full", advice)
 	}
@@ -133,6 +133,17 @@ func (e *Engine) waitInLine(
 		if !d.saturated() {
 			return nil, out, e.noWorker(d)
 		}
+	}
+}
+
+// peek says how much of a prompt some worker holds. It keeps the request, not the decision, which is reused.
+func (e *Engine) peek(req *schedulerv1.RouteRequest) func() int {
+	units := req.GetUnitHashes()[:min(len(req.GetUnitHashes()), e.cfg.MaxUnits)]
+	return func() int {
+		d := e.scratch.Get().(*decision)
+		defer e.scratch.Put(d)
+		e.p.Index.Walk(units, &d.walk)
+		return d.walk.Held() * unitTokens(req)
 	}
 }
 
