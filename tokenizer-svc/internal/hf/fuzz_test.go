@@ -5,6 +5,7 @@ package hf_test
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,38 +66,52 @@ func both(t testing.TB, name string) (reference, fast *hf.Engine) {
 }
 
 // randomTexts is how many texts TestEnginesAgree draws for each tokenizer; the fuzz job sets 30000 and more.
-func randomTexts(t *testing.T) int {
+func randomTexts(t *testing.T) (n int, job bool) {
 	t.Helper()
 	value := os.Getenv("KVMESH_RANDOM_TEXTS")
 	if value == "" {
-		return 4000
+		return 3000, false
 	}
 	n, err := strconv.Atoi(value)
 	require.NoError(t, err, "KVMESH_RANDOM_TEXTS is a number of texts")
-	return n
+	return n, true
 }
 
-// TestEnginesAgree compares the engines on random texts. The seed is fixed: a failing text comes again.
+// TestEnginesAgree compares the engines on random texts and ids; each tokenizer is loaded once for all comparisons. The
+// seeds are fixed: a failing text comes again. The two tokenizers that take longest to load are for the fuzz job: here
+// package registry compares their engines on golden texts and conversations.
 func TestEnginesAgree(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"qwen3", "gptoss", "deepseek_v3", "demo-model", "kimi"} {
+	n, job := randomTexts(t)
+	names := []string{"qwen3", "demo-model", "kimi", "bpe-old"}
+	if job {
+		names = append(names, "gptoss", "deepseek_v3")
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reference, fast := both(t, name)
-			rng := rand.New(rand.NewPCG(20261130, 4))
-			var want, got []uint32
-			for i := range randomTexts(t) {
-				text := randomText(rng, 60)
-				var err error
-				want, err = reference.AppendIDs(want[:0], text, i%2 == 0)
-				require.NoError(t, err)
-				got, err = fast.AppendIDs(got[:0], text, i%2 == 0)
-				require.NoError(t, err)
-				require.Equal(t, want, got, "text %d: %q", i, text)
-			}
-			t.Logf("%d random texts, no difference", randomTexts(t))
+			agreeOnTexts(t, reference, fast, n)
+			agreeOnIDs(t, reference, fast)
+			addSpecials(t, name, reference, fast)
 		})
 	}
+}
+
+func agreeOnTexts(t *testing.T, reference, fast *hf.Engine, n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(20261130, 4))
+	var want, got []uint32
+	for i := range n {
+		text := randomText(rng, 60)
+		var err error
+		want, err = reference.AppendIDs(want[:0], text, i%2 == 0)
+		require.NoError(t, err)
+		got, err = fast.AppendIDs(got[:0], text, i%2 == 0)
+		require.NoError(t, err)
+		require.True(t, slices.Equal(want, got), "text %d: %q", i, text)
+	}
+	t.Logf("%d random texts, no difference", n)
 }
 
 // FuzzEngines compares the engines of the demo model on any bytes.
