@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -296,6 +297,53 @@ func TestMendsInARowWait(t *testing.T) {
 	s.sleep(50 * time.Millisecond)
 	s.answer(s.ask(), 3, 40)
 	require.Equal(t, Live, s.stream.State())
+}
+
+// TestMendsInARowWaitByWhatTheyCost: a snapshot that took long makes the next one wait up to RetryMax, a quick one hardly.
+func TestMendsInARowWaitByWhatTheyCost(t *testing.T) {
+	t.Parallel()
+	for took, longest := range map[time.Duration]time.Duration{
+		time.Millisecond: 50 * time.Millisecond, 10 * time.Millisecond: 200 * time.Millisecond, time.Second: time.Second,
+	} {
+		s := newScript(t, nil)
+		s.live()
+		var waits []time.Duration
+		for seq := uint64(20); seq < 30; seq++ {
+			s.delta(3, 10*seq)
+			waited := time.Duration(0)
+			for ; len(s.asks) == 0; waited += 10 * time.Millisecond {
+				s.sleep(10 * time.Millisecond)
+			}
+			waits = append(waits, waited)
+			s.now = s.now.Add(took)
+			s.answer(s.ask(), 3, 10*seq)
+		}
+		require.LessOrEqual(t, slices.Max(waits), longest, "after snapshots of %s: %v", took, waits)
+		if took < time.Second { // past RetryMax between two, none waits
+			require.GreaterOrEqual(t, slices.Max(waits), longest-took-10*time.Millisecond, "%s: %v", took, waits)
+		}
+	}
+}
+
+// TestASnapshotIsNews: who answers with all that there is has been heard, though the bus brought nothing.
+func TestASnapshotIsNews(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, nil)
+	_, ever := s.stream.Heard()
+	require.False(t, ever)
+	s.live()
+	first, ever := s.stream.Heard()
+	require.True(t, ever)
+	require.Equal(t, s.now, first)
+	s.sleep(time.Minute)
+	s.machine.Disturb(s.now)
+	s.answer(s.ask(), 2, 99, 1) // of an epoch that is over
+	old, _ := s.stream.Heard()
+	require.Equal(t, first, old)
+	s.sleep(time.Second)
+	s.answer(s.ask(), 3, 10, 1, 2)
+	now, _ := s.stream.Heard()
+	require.Equal(t, s.now, now)
 }
 
 func TestAClosedStreamIsGone(t *testing.T) {

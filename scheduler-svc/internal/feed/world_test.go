@@ -2,11 +2,14 @@ package feed
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
@@ -184,17 +187,28 @@ func run(seed uint64) (*world, error) {
 	return w, w.check()
 }
 
-// TestIndexEqualsTheTruthAfterChaos plays seeded worlds of workers, adapters, a lossy bus and schedulers. A failure names its seed, which repeats it.
+// TestIndexEqualsTheTruthAfterChaos plays seeded worlds of workers, adapters, a lossy bus and schedulers, each in one
+// goroutine. A failure names its seed, which repeats it.
 func TestIndexEqualsTheTruthAfterChaos(t *testing.T) {
 	t.Parallel()
 	var total Counts
-	for seed := range uint64(runs) {
-		w, err := run(seed)
-		require.NoError(t, err, "seed %d", seed)
-		for _, s := range w.scheds {
-			total.add(s.counts)
-		}
+	var next atomic.Uint64
+	var players errgroup.Group
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() error {
+			for seed := next.Add(1) - 1; seed < runs; seed = next.Add(1) - 1 {
+				w, err := run(seed)
+				if err != nil {
+					return fmt.Errorf("seed %d: %w", seed, err)
+				}
+				for _, s := range w.scheds {
+					total.add(s.counts)
+				}
+			}
+			return nil
+		})
 	}
+	require.NoError(t, players.Wait())
 	t.Logf("%d runs: %d deltas, %d duplicates, %d snapshots, %d failed, %d overflows, %d audits, %d mismatches",
 		runs, total.Deltas.Load(), total.Duplicates.Load(), total.Snapshots.Load(), total.Failures.Load(),
 		total.Overflows.Load(), total.Audits.Load(), total.Mismatches.Load())
