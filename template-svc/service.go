@@ -146,13 +146,12 @@ func responseOf(r chat.Result) *templatev1.RenderResponse {
 		Text: r.Text, TemplateName: r.TemplateName, TimeDependent: r.TimeDependent, ContentFormat: formatOf(r.Format),
 		Cuts: r.Cuts,
 	}
-	out.ExactBytes = uint32(r.Media.ExactBytes)
+	out.ExactBytes, out.MediaKeys = uint32(r.Media.ExactBytes), r.Media.Keys
 	for _, p := range r.Media.Rest {
 		if p.Key == "" {
 			out.Rest = append(out.Rest, &templatev1.PromptPiece{Piece: &templatev1.PromptPiece_Text{Text: p.Text}})
 			continue
 		}
-		out.MediaKeys = append(out.MediaKeys, p.Key)
 		out.Rest = append(out.Rest, &templatev1.PromptPiece{Piece: &templatev1.PromptPiece_MediaKey{MediaKey: p.Key}})
 	}
 	return out

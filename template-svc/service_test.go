@@ -108,6 +108,7 @@ func TestMediaIsExactUpToTheFirstItem(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["LlavaForConditionalGeneration"]}`), 0o600))
 	client, _ := serve(t, templatesvc.Config{Models: []templatesvc.ModelConfig{
 		{Name: "front", Path: dir}, {Name: "between", Path: dir, InterleaveMMStrings: true},
+		{Name: "unknown", Path: folder(t, "{% for m in messages %}{{ m.content }}{% endfor %}")},
 	}})
 	messages := []byte(`[{"role":"user","content":[{"type":"text","text":"a"},` +
 		`{"type":"image_url","image_url":{"url":"u"}},{"type":"text","text":"b"}]}]`)
@@ -125,6 +126,12 @@ func TestMediaIsExactUpToTheFirstItem(t *testing.T) {
 		require.Equal(t, got.GetMediaKeys()[0], got.GetRest()[1].GetMediaKey())
 		require.Equal(t, want.rest, string(got.GetRest()[2].GetText()))
 	}
+	unknown, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: "unknown", MessagesJson: messages})
+	require.NoError(t, err)
+	require.Len(t, unknown.GetMediaKeys(), 1, "a caller must see that the prompt has media")
+	require.Zero(t, unknown.GetExactBytes())
+	require.Equal(t, unknown.GetMediaKeys()[0], unknown.GetRest()[0].GetMediaKey())
+
 	text, err := client.Render(t.Context(), &templatev1.RenderRequest{Model: "front", MessagesJson: user("x")})
 	require.NoError(t, err)
 	require.Zero(t, text.GetExactBytes(), "without media the whole text is exact and nothing is said")

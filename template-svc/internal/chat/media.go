@@ -16,11 +16,11 @@ import (
 // Media is what is known of a prompt with image, audio or video parts. The worker replaces each placeholder by as many
 // tokens as the item needs, so units are exact before the first placeholder and unknown after it.
 type Media struct {
-	// Items counts the media parts.
-	Items int
+	// Keys has one key per media part, in the order of the conversation: equal items have equal keys.
+	Keys []string
 	// ExactBytes is the length of the text before the first placeholder.
 	ExactBytes int
-	// Rest is the text after that, with keys in the places of media.
+	// Rest is the text after that, with keys in the places of media; those without a place come first.
 	Rest []Piece
 }
 
@@ -121,7 +121,10 @@ func writeValue(h *xxh3.Hasher, v value.Value) {
 // item: both texts agree up to the first placeholder, wherever the template puts it.
 func (m *Model) mediaOf(ctx context.Context, t *compiled, s settings, run rendering) (Media, error) {
 	n := run.n
-	out := Media{Items: len(n.items)}
+	var out Media
+	for _, i := range n.items {
+		out.Keys = append(out.Keys, i.key)
+	}
 	marker := normaliser{openai: n.openai, rules: n.rules, places: n.places, interleave: n.interleave, mark: true}
 	marked, err := marker.messages(run.list, t.quotesDeveloper)
 	if err != nil {
@@ -135,9 +138,24 @@ func (m *Model) mediaOf(ctx context.Context, t *compiled, s settings, run render
 	if first := len(pieces[0].Text); placed(n, run.text, pieces) {
 		out.ExactBytes = commonPrefix(run.text, text[:first])
 	}
-	out.Rest = pieces
-	out.Rest[0].Text = pieces[0].Text[min(out.ExactBytes, len(pieces[0].Text)):]
+	pieces[0].Text = pieces[0].Text[min(out.ExactBytes, len(pieces[0].Text)):]
+	out.Rest = append(unplaced(out.Keys, pieces), pieces...)
 	return out, nil
+}
+
+// unplaced gives the keys that no piece has.
+func unplaced(keys []string, pieces []Piece) []Piece {
+	seen := map[string]int{}
+	for _, p := range pieces {
+		seen[p.Key]++
+	}
+	var out []Piece
+	for _, key := range keys {
+		if seen[key]--; seen[key] < 0 {
+			out = append(out, Piece{Key: key})
+		}
+	}
+	return out
 }
 
 // rendering is a finished run of the template and what it was made of.

@@ -101,7 +101,7 @@ func TestExactPrefixOfMedia(t *testing.T) {
 		name, source, messages string
 		opts                   Options
 		text, prefix           string
-		items                  int
+		keys                   int
 	}{
 		{
 			"openai: after the text before it", partsTemplate, user(words("a"), image, words("b")),
@@ -167,7 +167,15 @@ func TestExactPrefixOfMedia(t *testing.T) {
 			got, err := model(t, row.source, row.opts).Render(t.Context(), &Request{MessagesJSON: []byte("[" + row.messages + "]")})
 			require.NoError(t, err)
 			require.Equal(t, row.text, string(got.Text))
-			require.Equal(t, row.items, got.Media.Items)
+			require.Len(t, got.Media.Keys, row.keys)
+			placed := 0
+			for _, p := range got.Media.Rest {
+				if p.Key != "" {
+					require.Contains(t, got.Media.Keys, p.Key)
+					placed++
+				}
+			}
+			require.Equal(t, row.keys, placed, "every item enters the rest, with a place or without")
 			require.Equal(t, row.prefix, string(got.Text[:got.Media.ExactBytes]))
 		})
 	}
