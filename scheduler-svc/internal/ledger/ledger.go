@@ -77,6 +77,7 @@ type Ledger[T any] struct {
 	seq   uint64
 	dirty chan struct{} // capacity 1: something waits in out
 	peers map[string]*peer
+	greet bool   // a peer is new: it is told everything
 	alias uint64 // owners given to peers' reservations
 }
 

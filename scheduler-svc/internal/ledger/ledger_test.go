@@ -113,6 +113,14 @@ func (s *scheduler) inflight() map[string]int {
 	return out
 }
 
+// meet makes two schedulers know each other.
+func (s *scheduler) meet(t *testing.T, other *scheduler) {
+	t.Helper()
+	require.True(t, s.Peer(start, other.Full()))
+	require.True(t, other.Peer(start, s.Take()))
+	require.True(t, s.Peer(start, other.Take()))
+}
+
 // tell hands everything that waits to the other scheduler and returns whether all messages joined.
 func (s *scheduler) tell(other *scheduler, now time.Time) bool {
 	joined := true
@@ -160,6 +168,7 @@ func TestUnsettledReservationsExpire(t *testing.T) {
 func TestPeersSeeEachOthersLoad(t *testing.T) {
 	t.Parallel()
 	one, two := newScheduler("one", 1<<32), newScheduler("two", 2<<32)
+	one.meet(t, two)
 	x, y := one.reserve("a", ""), one.reserve("b", "")
 	require.NotEmpty(t, one.Dirty())
 	require.True(t, one.tell(two, start))
@@ -180,6 +189,7 @@ func TestPeersSeeEachOthersLoad(t *testing.T) {
 func TestTheShareOfASilentPeerExpires(t *testing.T) {
 	t.Parallel()
 	one, two := newScheduler("one", 0), newScheduler("two", 0)
+	one.meet(t, two)
 	one.reserve("a", "")
 	one.tell(two, start)
 	two.Expire(start.Add(10 * time.Second))
@@ -194,8 +204,10 @@ func TestTheShareOfASilentPeerExpires(t *testing.T) {
 func TestByeEndsAShareAtOnce(t *testing.T) {
 	t.Parallel()
 	one, two := newScheduler("one", 0), newScheduler("two", 0)
+	one.meet(t, two)
 	one.reserve("a", "")
 	one.tell(two, start)
+	require.Equal(t, 1, two.inflight()["a"])
 	two.Peer(start, one.Bye())
 	require.Zero(t, two.inflight()["a"])
 	two.Peer(start, newScheduler("stranger", 0).Bye())
@@ -219,6 +231,7 @@ func TestLostMessagesAreMendedByTheNextFullState(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		one, two := newScheduler("one", 0), newScheduler("two", 0)
+		one.meet(t, two)
 		var open []uint64
 		lost := false
 		for range 60 {
@@ -263,6 +276,7 @@ func TestLostMessagesAreMendedByTheNextFullState(t *testing.T) {
 func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newScheduler("s", 0)
+	s.meet(t, newScheduler("other", 0))
 	for range maxBatch + 5 {
 		s.reserve("a", "")
 	}
@@ -273,4 +287,48 @@ func TestBatchesAreBounded(t *testing.T) {
 	s.Reserve(start, s.targets["a"], long, "")
 	require.Len(t, s.Take().GetChanges()[0].GetUnits(), MaxSharedUnits)
 	require.Nil(t, s.Full().GetChanges()[0].GetUnits())
+}
+
+// TestAloneTellsNobody: nothing is gathered while there is no peer; one that appears is told everything at once.
+func TestAloneTellsNobody(t *testing.T) {
+	t.Parallel()
+	one, two := newScheduler("one", 1<<32), newScheduler("two", 2<<32)
+	x := one.reserve("a", "")
+	gone := one.reserve("b", "")
+	one.First(start, x)
+	one.Settle(start, gone, done())
+	require.Empty(t, one.Dirty())
+	require.Nil(t, one.Take())
+
+	one.Peer(start, two.Full())
+	require.NotEmpty(t, one.Dirty())
+	require.True(t, one.tell(two, start))
+	require.Equal(t, one.inflight(), two.inflight())
+	require.Equal(t, 3, two.targets["a"].units, "what is expected of reservations that were not told")
+	require.Equal(t, 1, two.targets["a"].first)
+
+	require.True(t, one.Peer(start, two.Bye()))
+	<-one.Dirty()
+	one.reserve("a", "")
+	require.Nil(t, one.Take(), "alone again")
+	require.Empty(t, one.Dirty())
+}
+
+// TestGreetingIsBounded leaves out units past the bound, never reservations.
+func TestGreetingIsBounded(t *testing.T) {
+	t.Parallel()
+	one := newScheduler("one", 0)
+	const n = 2*greetUnits/MaxSharedUnits + 1
+	for range n {
+		one.Reserve(start, one.targets["a"], Booking{Worker: "a", Units: make([]uint64, MaxSharedUnits+1)}, "")
+	}
+	one.Peer(start, newScheduler("two", 0).Full())
+	d := one.Take()
+	require.True(t, d.GetFull())
+	require.Len(t, d.GetChanges(), n)
+	units := 0
+	for _, c := range d.GetChanges() {
+		units += len(c.GetUnits())
+	}
+	require.Equal(t, greetUnits/MaxSharedUnits*MaxSharedUnits, units)
 }

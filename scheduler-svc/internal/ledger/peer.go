@@ -41,6 +41,8 @@ func (l *Ledger[T]) Peer(now time.Time, d *eventv1.InflightDelta) bool {
 	if p == nil {
 		p = &peer{open: map[uint64]*theirs{}}
 		l.peers[d.GetSchedulerId()] = p
+		l.greet = true
+		l.wake()
 	} else if d.GetSeq() <= p.seq {
 		return true // a duplicate
 	}

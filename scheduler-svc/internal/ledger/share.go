@@ -9,9 +9,18 @@ import (
 // maxBatch bounds the changes of one message: with the units of a reservation a change is at most 32 KiB, mostly 1 KiB.
 const maxBatch = 256
 
-// tell queues a change for the peers. The lock is held.
+// tell queues a change for the peers. A scheduler that is alone tells nobody: one that it hears of later gets the whole
+// state first. The lock is held.
 func (l *Ledger[T]) tell(c *eventv1.InflightChange) {
+	if len(l.peers) == 0 {
+		return
+	}
 	l.out = append(l.out, c)
+	l.wake()
+}
+
+// wake says that Take has a message.
+func (l *Ledger[T]) wake() {
 	select {
 	case l.dirty <- struct{}{}:
 	default:
@@ -25,6 +34,10 @@ func (l *Ledger[T]) Dirty() <-chan struct{} { return l.dirty }
 func (l *Ledger[T]) Take() *eventv1.InflightDelta {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.greet {
+		l.greet = false
+		return l.full(true)
+	}
 	if len(l.out) == 0 {
 		l.out = nil
 		return nil
@@ -40,7 +53,19 @@ func (l *Ledger[T]) Take() *eventv1.InflightDelta {
 func (l *Ledger[T]) Full() *eventv1.InflightDelta {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.full(false)
+}
+
+// greetUnits bounds the units of a message for a newcomer: 256 KiB.
+const greetUnits = 1 << 15
+
+// full is the whole state; a newcomer has not been told the units. The lock is held.
+func (l *Ledger[T]) full(newcomer bool) *eventv1.InflightDelta {
 	l.out = nil
+	room := 0
+	if newcomer {
+		room = greetUnits
+	}
 	ids := make([]uint64, 0, len(l.open))
 	for id := range l.open {
 		ids = append(ids, id)
@@ -50,7 +75,9 @@ func (l *Ledger[T]) Full() *eventv1.InflightDelta {
 	for _, id := range ids {
 		r := l.open[id]
 		b := r.booking
-		b.Units = nil
+		if room -= min(len(b.Units), MaxSharedUnits); room < 0 {
+			b.Units = nil
+		}
 		changes = append(changes, reserved(id, b))
 		if r.first {
 			changes = append(changes, &eventv1.InflightChange{
