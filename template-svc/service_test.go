@@ -107,7 +107,8 @@ func TestMediaIsExactUpToTheFirstItem(t *testing.T) {
 	dir := folder(t, "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"architectures":["LlavaForConditionalGeneration"]}`), 0o600))
 	client, _ := serve(t, templatesvc.Config{Models: []templatesvc.ModelConfig{
-		{Name: "front", Path: dir}, {Name: "between", Path: dir, InterleaveMMStrings: true},
+		{Name: "front", Path: dir},
+		{Name: "between", Path: dir, InterleaveMMStrings: true},
 		{Name: "unknown", Path: folder(t, "{% for m in messages %}{{ m.content }}{% endfor %}")},
 	}})
 	messages := []byte(`[{"role":"user","content":[{"type":"text","text":"a"},` +
