@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm/internal/api"
@@ -130,9 +132,14 @@ func (s *Server) settings(ctx context.Context, tok Tokenizer) (api.Settings, err
 			return api.Settings{}, err
 		}
 	}
+	info, err := tokenizerInfo(c.TokenizerInfo)
+	if err != nil {
+		return api.Settings{}, err
+	}
 	sum := sha256.Sum256([]byte(c.Model + "\x00" + c.Root))
 	return api.Settings{
-		Model: c.Model, Aliases: c.Aliases, Root: c.Root, Version: c.Version + "-simulated",
+		TokenizerInfo: info,
+		Model:         c.Model, Aliases: c.Aliases, Root: c.Root, Version: c.Version + "-simulated",
 		Fingerprint: "vllm-" + c.Version + "-simulated-" + hex.EncodeToString(sum[:4]), BlockSize: c.BlockSize,
 		NumGPUBlocks: c.NumGPUBlocks, MaxNumSeqs: c.MaxNumSeqs, MaxBatchedTokens: c.MaxNumBatchedTokens,
 		MaxLoRAs: c.MaxLoRAs, EOSTokenID: eos,
@@ -144,6 +151,30 @@ func (s *Server) settings(ctx context.Context, tok Tokenizer) (api.Settings, err
 		ScaleOut: c.ScaleOut, PromptIDs: c.since(27), Pooling: c.Pooling, EmbeddingSize: c.EmbeddingSize,
 		MaxBodyBytes: c.MaxBodyBytes,
 	}, nil
+}
+
+// tokenizerInfo reads a tokenizer_config.json as vLLM tells it: compact, with the class's name, special tokens as text.
+func tokenizerInfo(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer_info: %w", err)
+	}
+	info := map[string]any{}
+	if err := json.Unmarshal(raw, &info); err != nil {
+		return nil, fmt.Errorf("tokenizer_info: %w", err)
+	}
+	if info["tokenizer_class"] == nil {
+		info["tokenizer_class"] = "PreTrainedTokenizerFast"
+	}
+	for name, v := range info {
+		if token, ok := v.(map[string]any); ok && token["content"] != nil {
+			info[name] = token["content"]
+		}
+	}
+	return json.Marshal(info)
 }
 
 // findEOS looks for the end-of-turn token among the usual names; the vocabulary's last id stands in if there is none.

@@ -108,6 +108,9 @@ type Config struct {
 	DisableDevMode             bool   `yaml:"disable_dev_mode"`
 	DisableRuntimeLoRA         bool   `yaml:"disable_runtime_lora"`
 	DisableLoadTracking        bool   `yaml:"disable_load_tracking"`
+	// TokenizerInfo names a tokenizer_config.json that /tokenizer_info tells, as with --enable-tokenizer-info-endpoint;
+	// "" serves no such route.
+	TokenizerInfo string `yaml:"tokenizer_info"`
 	// ScaleOut serves the render and generate routes, which answer 403 without it.
 	ScaleOut bool `yaml:"scale_out"`
 	// Pooling serves the routes of a pooling model beside those of a generating one.

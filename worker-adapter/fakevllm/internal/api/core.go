@@ -78,6 +78,7 @@ type Settings struct {
 	Pooling            bool
 	MaxBodyBytes       int64
 	EmbeddingSize      int
+	TokenizerInfo      []byte // answer of /tokenizer_info; empty serves no such route
 }
 
 // Deps are what the handlers work with. Log, Tokenizer and Renderer must be set.

@@ -34,6 +34,11 @@ func (h *Handler) table() map[string]route {
 		"/kv_event_sources":    {get: h.eventSources},
 		ControlPath:            {get: h.getFaults, post: h.setFaults},
 	}
+	if len(h.set.TokenizerInfo) > 0 {
+		t["/tokenizer_info"] = route{get: func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, http.StatusOK, h.set.TokenizerInfo)
+		}}
+	}
 	if h.set.RuntimeLoRA {
 		t["/v1/load_lora_adapter"] = route{post: h.loadLoRA}
 		t["/v1/unload_lora_adapter"] = route{post: h.unloadLoRA}
