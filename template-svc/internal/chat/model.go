@@ -189,7 +189,7 @@ func (m *Model) Render(ctx context.Context, req *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	list, err := parse("messages", req.MessagesJSON)
+	list, err := conversation(req.MessagesJSON)
 	if err != nil {
 		return Result{}, err
 	}

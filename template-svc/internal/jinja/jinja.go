@@ -126,3 +126,6 @@ func (t *Template) Walk(visit func(syntax.Node) bool) { syntax.Walk(t.tree, visi
 
 // FromJSON reads JSON as Python does; see value.FromJSON.
 func FromJSON(data []byte) (Value, error) { return value.FromJSON(data) }
+
+// SharedJSON is FromJSON without a copy of data; see value.SharedJSON.
+func SharedJSON(data []byte) (Value, error) { return value.SharedJSON(data) }

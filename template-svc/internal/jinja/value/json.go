@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/limit"
 )
@@ -23,6 +24,12 @@ const maxIntDigits = 4300
 // is a *limit.Error.
 func FromJSON(data []byte) (Value, error) {
 	return ParseJSON(string(data), limit.Default().JSONDepth)
+}
+
+// SharedJSON is FromJSON without a copy: the value shares memory with data,
+// which must not change as long as the value or a string of it is in use.
+func SharedJSON(data []byte) (Value, error) {
+	return ParseJSON(unsafe.String(unsafe.SliceData(data), len(data)), limit.Default().JSONDepth)
 }
 
 // ParseJSON is FromJSON with a depth of the caller's choice. Strings of the

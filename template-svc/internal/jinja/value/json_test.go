@@ -56,6 +56,9 @@ func TestFromJSON(t *testing.T) {
 			v, err := FromJSON([]byte(c.in))
 			require.NoError(t, err)
 			require.Equal(t, c.want, repr(t, v))
+			shared, err := SharedJSON([]byte(c.in))
+			require.NoError(t, err)
+			require.Equal(t, c.want, repr(t, shared))
 		})
 	}
 }
