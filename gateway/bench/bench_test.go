@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 // BenchmarkGateway prints the table and writes it to bench/gateway.txt of the repository. One iteration is the whole
 // comparison.
 func BenchmarkGateway(b *testing.B) {
-	rounds := 6
+	rounds := 4
 	if os.Getenv("KVMESH_BENCH_ROUNDS") != "" {
 		_, err := fmt.Sscan(os.Getenv("KVMESH_BENCH_ROUNDS"), &rounds)
 		require.NoError(b, err)
