@@ -67,7 +67,7 @@ test-corpus: native ## Templates, requests and tokens against the corpus, with t
 .PHONY: test-cases
 test-cases: build ## OpenAI behaviour cases, REST and gRPC, in both shapes of the mesh; CASES=folder runs others
 	$(CORPUS_OK)
-	CASES_ALL=1 KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -v -run TestCases ./services/meshd/e2e/cases
+	CASES_ALL=1 KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -v -run 'TestCases|TestScale' ./services/meshd/e2e/cases
 
 .PHONY: fuzz
 fuzz: native ## Each fuzz target for FUZZTIME (60s)
@@ -85,6 +85,11 @@ bench-gateway: build ## Gateway, whole mesh and mesh of processes beside Go's Re
 sim: build ## Policies on the shared traces; fails when a goal that was met is lost
 	$(CORPUS_OK)
 	bin/kvmesh sim --goals bench/sim-goals.json --corpus "$(KVMESH_CORPUS)"
+
+.PHONY: sim-live
+sim-live: build ## The order of policies on a slice of a trace: live mesh of simulated workers against the simulator
+	$(CORPUS_OK)
+	bin/kvmesh sim-live --trace "$(KVMESH_CORPUS)/traces/mooncake/mooncake_trace_first1000_from_dynamo.jsonl"
 
 .PHONY: proto-deps
 proto-deps: ## Fetch third-party .proto files into third_party/ (PyPI and the Go module proxy)
