@@ -169,7 +169,7 @@ func (c *workersCommand) Run(ctx context.Context, p *Process) error {
 
 // word turns WORKER_STATE_READY into ready.
 func word(enum string) string {
-	for _, prefix := range []string{"WORKER_STATE_", "EVENT_STATE_", "CERTAINTY_"} {
+	for _, prefix := range []string{"WORKER_STATE_", "EVENT_STATE_", "CERTAINTY_", "OUTCOME_", "ATTEMPT_KIND_"} {
 		if rest, ok := strings.CutPrefix(enum, prefix); ok {
 			return strings.ReplaceAll(strings.ToLower(rest), "_", " ")
 		}
@@ -193,7 +193,16 @@ func (c *routeCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	return indent(p.Stdout, raw)
+	if c.JSON {
+		return indent(p.Stdout, raw)
+	}
+	var answer struct {
+		Receipt receiptView `json:"receipt"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return err
+	}
+	return answer.Receipt.print(p.Stdout)
 }
 
 func readRequest(path string, in io.Reader) ([]byte, error) {
@@ -215,5 +224,19 @@ func (c *receiptCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	return indent(p.Stdout, raw)
+	if c.JSON {
+		return indent(p.Stdout, raw)
+	}
+	var answer struct {
+		Receipts []receiptView `json:"receipts"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return err
+	}
+	for i := range answer.Receipts {
+		if err := answer.Receipts[i].print(p.Stdout); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -136,7 +136,7 @@ func TestAskingAMesh(t *testing.T) {
 			_, _ = w.Write([]byte(`{"error":{"message":"no such receipt"}}`))
 			return
 		}
-		_, _ = w.Write([]byte(`{"receipts":[]}`))
+		_, _ = w.Write([]byte(`{"receipts":[{"chosen":{"worker_id":"w"},"reason":"prefill"}]}`))
 	})
 	mux.HandleFunc("POST /kvmesh/v1/explain", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"receipt":{"reason":"prefill"}}`))
@@ -154,9 +154,11 @@ func TestAskingAMesh(t *testing.T) {
 		{"models", []string{"models"}, "", exitOK, []string{"m", "4096"}},
 		{"workers", []string{"workers"}, "", exitOK, []string{"ready", "off", "fallback", "7", "w: start vLLM with events"}},
 		{"workers as JSON", []string{"workers", "--json"}, "", exitOK, []string{`"worker_id": "w"`}},
-		{"receipt", []string{"receipt", "r1"}, "", exitOK, []string{`"receipts"`}},
+		{"receipt", []string{"receipt", "r1"}, "", exitOK, []string{"w rank 0", "prefill"}},
+		{"receipt as JSON", []string{"receipt", "r1", "--json"}, "", exitOK, []string{`"receipts"`}},
 		{"no such receipt", []string{"receipt", "r2"}, "", exitFailed, []string{"404", "no such receipt"}},
-		{"route", []string{"route", "-"}, `{"messages":[]}`, exitOK, []string{`"prefill"`}},
+		{"route", []string{"route", "-"}, `{"messages":[]}`, exitOK, []string{"nobody", ": prefill"}},
+		{"route as JSON", []string{"route", "--json", "-"}, `{"messages":[]}`, exitOK, []string{`"prefill"`}},
 	}
 	t.Run("rows", func(t *testing.T) {
 		for _, row := range rows {
