@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -118,11 +117,7 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 	case all && c.Trace != "":
 		return nil, errors.New("--trace and --cells or --goals exclude each other")
 	case all:
-		cells, err := simulate.Cells(c.Corpus, seed)
-		if err != nil {
-			return nil, err
-		}
-		return c.only(cells)
+		return simulate.Cells(c.Corpus, seed, c.Only...)
 	case c.Trace == "":
 		return nil, errors.New("nothing to simulate: give --trace, --cells or --goals")
 	}
@@ -136,25 +131,6 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 		Speedup: c.Speedup, Spread: spread,
 		Workloads: []*simulate.Workload{w.Spread(spread, seed).Speedup(c.Speedup)},
 	}}, nil
-}
-
-// only keeps the named cells, all when none is named.
-func (c *Command) only(cells []simulate.Cell) ([]simulate.Cell, error) {
-	if len(c.Only) == 0 {
-		return cells, nil
-	}
-	var kept []simulate.Cell
-	var names []string
-	for _, cell := range cells {
-		names = append(names, cell.Name)
-		if slices.Contains(c.Only, cell.Name) {
-			kept = append(kept, cell)
-		}
-	}
-	if len(kept) < len(c.Only) {
-		return nil, fmt.Errorf("--only %s: the cells are %s", strings.Join(c.Only, ","), strings.Join(names, ","))
-	}
-	return kept, nil
 }
 
 // check judges the goals. The first error is the goals that were lost, the second that they could not be read.

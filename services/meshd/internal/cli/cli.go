@@ -48,6 +48,7 @@ type grammar struct {
 	Receipt receiptCommand `cmd:"" group:"Ask a running mesh" help:"Show the receipt of a request by its id."`
 
 	Sim      sim.Command          `cmd:"" group:"Tools" help:"Replay a trace through the routing policies and simulated workers."`
+	SimLive  simLiveCommand       `cmd:"" group:"Tools" name:"sim-live" help:"Replay a slice of a trace through simulator and a live mesh, and compare the order of the policies."`
 	Template templatecli.Command  `cmd:"" group:"Tools" help:"Render chat templates as vLLM does."`
 	Tokenize tokenizercli.Command `cmd:"" group:"Tools" help:"Turn text into token ids."`
 	Doctor   doctor.Command       `cmd:"" group:"Tools" help:"Examine vLLM workers: what kvmesh can use, and what to change."`
