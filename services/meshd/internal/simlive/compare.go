@@ -15,7 +15,11 @@ type Row struct {
 	Mean, P50, P90 float64
 	Hit            float64
 	Failed         int
+	Lag            time.Duration // by which the machine was late, 99th percentile; of the live mesh only
 }
+
+// disturbed is the lag from which a round says little: steps of the engine take ten to fifty milliseconds.
+const disturbed = 20 * time.Millisecond
 
 // better prefers fewer failures, then the lesser mean: what a busy machine adds to a round is never negative.
 func (r Row) better(o Row) bool {
@@ -87,6 +91,12 @@ func (c *Comparison) Err() error {
 		}
 	}
 	if _, reversed := c.pairs(); len(reversed) > 0 {
+		for _, r := range c.Live {
+			if r.Lag > disturbed {
+				return fmt.Errorf("the machine was too busy to tell (up to %s late during %s): %s",
+					r.Lag.Round(time.Millisecond), r.Policy, strings.Join(reversed, ", "))
+			}
+		}
 		return fmt.Errorf("the mesh turns the simulator's order round: %s", strings.Join(reversed, ", "))
 	}
 	return nil
@@ -96,10 +106,11 @@ func (c *Comparison) Err() error {
 func (c *Comparison) Write(w io.Writer) error {
 	var b strings.Builder
 	table := func(title string, rows []Row) {
-		fmt.Fprintf(&b, "\n%s\n  %-16s %8s %8s %8s %7s %7s\n", title, "policy", "TTFT s", "p50", "p90", "hit", "failed")
+		fmt.Fprintf(&b, "\n%s\n  %-16s %8s %8s %8s %7s %7s %7s\n", title, "policy", "TTFT s", "p50", "p90", "hit", "failed", "lag ms")
 		rows = slices.SortedFunc(slices.Values(rows), func(x, y Row) int { return cmp.Compare(x.Mean, y.Mean) })
 		for _, r := range rows {
-			fmt.Fprintf(&b, "  %-16s %8.3f %8.3f %8.3f %7.4f %7d\n", r.Policy, r.Mean, r.P50, r.P90, r.Hit, r.Failed)
+			fmt.Fprintf(&b, "  %-16s %8.3f %8.3f %8.3f %7.4f %7d %7d\n", r.Policy, r.Mean, r.P50, r.P90, r.Hit, r.Failed,
+				r.Lag.Milliseconds())
 		}
 	}
 	table("simulator, best first", c.Simulated)

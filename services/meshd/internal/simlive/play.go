@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,40 @@ type player struct {
 	vocab   uint64
 	speedup float64 // of the workers: a second here is so many there
 	client  *http.Client
+}
+
+// lagPeriod is how often the machine is asked how late it is.
+const lagPeriod = 5 * time.Millisecond
+
+// watchLag measures how late the process is woken until stop is called, which returns the 99th percentile. It is what a
+// busy machine adds to every step of the mesh and of its workers.
+func watchLag() (stop func() time.Duration) {
+	end, done := make(chan struct{}), make(chan []time.Duration)
+	go func() {
+		var late []time.Duration
+		tick := time.NewTicker(lagPeriod)
+		defer tick.Stop()
+		for last := time.Now(); ; {
+			select {
+			case <-end:
+				done <- late
+				return
+			case <-tick.C:
+				now := time.Now()
+				late = append(late, max(0, now.Sub(last)-lagPeriod))
+				last = now
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(end)
+		late := <-done
+		if len(late) == 0 {
+			return 0
+		}
+		slices.Sort(late)
+		return late[len(late)*99/100]
+	}
 }
 
 // play sends every request at its time and returns when all have been answered.

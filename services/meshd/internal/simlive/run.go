@@ -153,7 +153,11 @@ func live(ctx context.Context, cfg mesh.Config, deps mesh.Deps, slice []request,
 		url: m.URL(ctx), model: cfg.Mesh.Simulated[0].Model, vocab: uint64(cfg.Mesh.Simulated[0].VocabSize),
 		speedup: run.Speedup, client: client,
 	}
-	return summarise(run.policy, p.play(ctx, slice)), nil
+	lag := watchLag()
+	answers := p.play(ctx, slice)
+	row = summarise(run.policy, answers)
+	row.Lag = lag() * time.Duration(max(1, run.Speedup))
+	return row, nil
 }
 
 // tune makes the configuration's simulated workers those of the run, on ports of their own.

@@ -100,6 +100,8 @@ func TestPairsAndTheirOrder(t *testing.T) {
 	require.Less(t, strings.LastIndex(out.String(), "  b "), strings.LastIndex(out.String(), "  a "), "best first")
 	c.Live[2].Mean = 3.5
 	require.ErrorContains(t, c.Err(), "a before c")
+	c.Live[1].Lag = time.Second
+	require.ErrorContains(t, c.Err(), "too busy to tell (up to 1s late during b): a before c")
 	c.Live[0].Failed = 2
 	require.ErrorContains(t, c.Err(), "a: 2 of 5 requests failed")
 }
@@ -114,6 +116,12 @@ func TestSummary(t *testing.T) {
 	require.True(t, Row{Mean: 9}.better(Row{Failed: 1}))
 	require.True(t, Row{Mean: 1}.better(Row{Mean: 2}))
 	require.False(t, Row{Mean: 1, Failed: 2}.better(Row{Mean: 2}))
+}
+
+func TestLagIsNeverNegative(t *testing.T) {
+	t.Parallel()
+	stop := watchLag()
+	require.GreaterOrEqual(t, stop(), time.Duration(0))
 }
 
 // TestPlayerReadsAnswers has a server that answers in each of the ways a mesh can.
