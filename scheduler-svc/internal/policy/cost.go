@@ -18,8 +18,8 @@ type CostOptions struct {
 // DefaultCostOptions returns the published parameters.
 func DefaultCostOptions() CostOptions {
 	return CostOptions{
-		DelayPrice: 0.2, EvictionPrice: 1.25, FullFrom: 0.5, FullAt: 0.8,
-		DecodeWeight: 6, RoomS: 0.3, AdmitWeight: 3, LoRALoadS: 0.5,
+		DelayPrice: 0.22, EvictionPrice: 1.25, FullFrom: 0.5, FullAt: 0.8,
+		DecodeWeight: 9, RoomS: 0.3, AdmitWeight: 3, LoRALoadS: 0.5,
 	}
 }
 
