@@ -41,8 +41,10 @@ type Lease struct {
 
 // newLease starts the clock of an attempt. Reports outlive the request's context.
 func newLease(ctx context.Context, d *Dispatcher, r *schedulerv1.RouteResponse) *Lease {
-	return &Lease{Route: r, client: d.scheduler, ctx: context.WithoutCancel(ctx), note: d.tel.Attempted, start: time.Now(),
-		places: d.places, held: r.GetTarget().GetWorkerId()}
+	return &Lease{
+		Route: r, client: d.scheduler, ctx: context.WithoutCancel(ctx), note: d.tel.Attempted, start: time.Now(),
+		places: d.places, held: r.GetTarget().GetWorkerId(),
+	}
 }
 
 // FirstToken marks the end of prefill; the first call counts.

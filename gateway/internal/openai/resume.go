@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
 )
@@ -60,13 +61,13 @@ func idle(v jsontext.Value, doc []byte) bool {
 }
 
 // Continue is the request that goes on behind text, of which the worker has made used tokens: a chat whose last message
-// is the assistant's beginning, or a longer prompt. ok is false when no token is left to make.
+// is the assistant's beginning, or a longer prompt. ok is false when no token is left to make, or text is no UTF-8.
 func (q *Request) Continue(text []byte, used int) (doc []byte, ok bool) {
 	limit := q.MaxTokens
 	if limit == 0 && q.Shape == ShapeCompletion {
 		limit = defaultCompletionTokens
 	}
-	if limit > 0 && limit <= used {
+	if limit > 0 && limit <= used || !utf8.Valid(text) {
 		return nil, false
 	}
 	var edits []jsontext.Edit
