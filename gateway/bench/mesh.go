@@ -101,8 +101,11 @@ func (s *site) apart() (*arm, error) {
 	host, port, _ := net.SplitHostPort(s.ports["nats"])
 	commands := []command{{args: []string{"nats-server", "-a", host, "-p", port, "-js", "-sd", s.dir}}}
 	for _, c := range [][2]string{
-		{"template-svc", "template"}, {"tokenizer-svc", "tokenizer"}, {"scheduler-svc", "scheduler"},
-		{"worker-adapter", "adapter"}, {"gateway", "gateway"},
+		{"template-svc", "template"},
+		{"tokenizer-svc", "tokenizer"},
+		{"scheduler-svc", "scheduler"},
+		{"worker-adapter", "adapter"},
+		{"gateway", "gateway"},
 	} {
 		commands = append(commands, command{ready: s.ports[c[1]+".admin"] + "/readyz", args: []string{c[0], "--config", path}})
 	}
