@@ -32,9 +32,23 @@ func BenchmarkGateway(b *testing.B) {
 		table := compare(b, rounds, only).String()
 		fmt.Print(table)
 		if only == "" {
-			require.NoError(b, os.WriteFile(filepath.Join("..", "..", "bench", "gateway.txt"), []byte(table), 0o644))
+			path := filepath.Join("..", "..", "bench", "gateway.txt")
+			require.NoError(b, os.WriteFile(path, []byte(table+notes(path)), 0o644))
 		}
 	}
+}
+
+// notes is what people wrote below the table of the stored file.
+func notes(path string) string {
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	_, after, found := strings.Cut(string(old), "\nNotes\n")
+	if !found {
+		return ""
+	}
+	return "\nNotes\n" + after
 }
 
 // arms starts what is compared, the yardstick first.

@@ -22,6 +22,6 @@ func scenarios() []scenario {
 		{"1 KB chat, 1 client", "request", load{lanes: 1, count: 800, shape: small}, 800},
 		{"paced in step, 100 streams", "token", load{lanes: 100, count: 100, shape: ask, plan: paced}, 100 * 100},
 		{"paced apart, 100 streams", "token", load{lanes: 100, count: 100, shape: ask, plan: paced, spread: true}, 100 * 100},
-		{"burst, 16 streams", "token", load{lanes: 16, count: 16, shape: ask, plan: burst}, 16 * 2000},
+		{"burst, 16 streams", "token", load{lanes: 16, count: 64, shape: ask, plan: burst}, 64 * 2000},
 	}
 }

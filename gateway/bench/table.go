@@ -48,8 +48,9 @@ func (t *table) String() string {
 	fmt.Fprintf(&b, `Best of %d interleaved rounds; in brackets the ratio to proxy, Go's httputil.ReverseProxy, in the same run. CPU is user
 and system time of all processes of an arm. Worker and client are processes of their own on the same machine.
 gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process: prompts
-rendered, tokenised, hashed and routed, adapter and event plane running. processes: the same, one process per service over
-TCP with a NATS server. No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
+rendered, tokenised, hashed and routed, adapter and event plane running, though the mock worker sends no cache events.
+processes: the same, one process per service over TCP with a NATS server. Our arms collect garbage as configured (400 %%),
+proxy by Go's default. No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
 of the prompt was sent before; known: all but the last question was. added: beyond a request straight to the worker in the
 same rounds.
 
