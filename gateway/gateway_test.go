@@ -194,6 +194,7 @@ func TestReadiness(t *testing.T) {
 func TestDrainFinishesWhatRuns(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(more) })
 	url := worker(t, func(c net.Conn, body string) {
 		if !strings.Contains(body, `"stream":true`) {
 			reply(c, `{"choices":[]}`)
@@ -206,7 +207,8 @@ func TestDrainFinishesWhatRuns(t *testing.T) {
 		event(c, "[DONE]")
 		_, _ = io.WriteString(c, "0\r\n\r\n")
 	})
-	r := run(t, gateway.Config{DrainGrace: 300 * time.Millisecond}, url, io.Discard)
+	r := run(t, gateway.Config{DrainGrace: 2 * time.Second}, url, io.Discard)
+	t.Cleanup(goOn) // before the worker's end, which waits for its answers
 	resp, err := http.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"messages":[{}],"stream":true}`))
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -218,7 +220,7 @@ func TestDrainFinishesWhatRuns(t *testing.T) {
 	require.NoError(t, err)
 	_ = second.Body.Close()
 	require.Equal(t, 200, second.StatusCode)
-	close(more)
+	goOn()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(string(body), "data: [DONE]\n\n"), string(body))
