@@ -37,15 +37,7 @@ func (f Failure) AnthropicBody() []byte {
 	b = append(b, anthropicType(f.Status)...)
 	b = append(b, `","message":`...)
 	b = jsontext.AppendQuoted(b, []byte(f.message))
-	b = append(b, `,"param":`...)
-	if f.param == "" {
-		b = append(b, "null"...)
-	} else {
-		b = jsontext.AppendQuoted(b, []byte(f.param))
-	}
-	b = append(b, `,"code":"`...)
-	b = append(b, f.code...)
-	return append(b, `"}}`...)
+	return f.appendEnd(b)
 }
 
 // AnthropicEvent is the failure as an event of a Messages stream, which are named.

@@ -108,7 +108,13 @@ func (f Failure) body(kind string) []byte {
 	b = jsontext.AppendQuoted(b, []byte(f.message))
 	b = append(b, `,"type":"`...)
 	b = append(b, kind...)
-	b = append(b, `","param":`...)
+	b = append(b, '"')
+	return f.appendEnd(b)
+}
+
+// appendEnd writes the members that follow message and type, and closes both objects.
+func (f Failure) appendEnd(b []byte) []byte {
+	b = append(b, `,"param":`...)
 	if f.param == "" {
 		b = append(b, "null"...)
 	} else {

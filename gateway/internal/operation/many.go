@@ -195,19 +195,11 @@ func (b *batch) events(a *dispatch.Answer, events []byte, prompt int) error {
 		return err
 	}
 	out := make([]byte, 0, len(events)+64)
-	split := sse.NewSplitter()
-	for at := 0; at < len(events); {
-		end := split.Next(events, at)
-		if end < 0 {
-			break
+	eachEvent(events, func(e sse.Event, _ []byte) {
+		if e.Data != nil && !e.IsDone() {
+			out = b.event(out, e.Data, prompt)
 		}
-		e := sse.Parse(events[at:end])
-		at = end
-		if e.Data == nil || e.IsDone() {
-			continue
-		}
-		out = b.event(out, e.Data, prompt)
-	}
+	})
 	if len(out) == 0 {
 		return nil
 	}

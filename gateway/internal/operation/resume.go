@@ -25,7 +25,6 @@ type resume struct {
 	kind  kind
 	query *openai.Request
 	model fleet.Model
-	split sse.Splitter
 
 	text   []byte // what the client has
 	tokens int    // events that brought some of it: vLLM sends one per engine step
@@ -37,7 +36,7 @@ type resume struct {
 // resumable keeps the beginning of a stream that may be taken on.
 func (s *Service) resumable(t *task, k kind, q *openai.Request, m fleet.Model) {
 	if s.cfg.Continue && q.Resumable() {
-		t.resume = &resume{kind: k, query: q, model: m, split: sse.NewSplitter()}
+		t.resume = &resume{kind: k, query: q, model: m}
 	}
 }
 

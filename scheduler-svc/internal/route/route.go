@@ -27,21 +27,11 @@ const (
 	QueueFull
 	TooLate // its deadline would pass in the queue
 	Left    // the caller went away
-	resultCount
 )
 
 // String returns the spelling.
 func (r Result) String() string {
 	return [...]string{"placed", "unknown_model", "no_worker", "queue_full", "too_late", "left"}[r]
-}
-
-// Results lists every spelling.
-func Results() []string {
-	out := make([]string, resultCount)
-	for i := range out {
-		out[i] = Result(i).String()
-	}
-	return out
 }
 
 // Decision is what an observer is told of a route.

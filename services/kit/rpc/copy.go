@@ -79,7 +79,8 @@ func planOf(t reflect.Type) copyPlan {
 	return p
 }
 
-// blockOf is one struct type with the layout of the fields, nil where there is none.
+// blockOf is one struct type with the layout of the fields, nil where there is none. Its padding at the end belongs to the
+// copy, so no other field may lie there.
 func blockOf(t reflect.Type, fields []int) reflect.Type {
 	list := make([]reflect.StructField, len(fields))
 	for i, f := range fields {
@@ -92,7 +93,8 @@ func blockOf(t reflect.Type, fields []int) reflect.Type {
 			return nil
 		}
 	}
-	if first.Offset+block.Size() > t.Size() {
+	end := first.Offset + block.Size()
+	if after := fields[len(fields)-1] + 1; end > t.Size() || after < t.NumField() && t.Field(after).Offset < end {
 		return nil
 	}
 	return block

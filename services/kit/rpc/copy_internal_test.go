@@ -108,6 +108,12 @@ func TestCopyWithoutABlock(t *testing.T) {
 	}
 	require.Nil(t, blockOf(reflect.TypeFor[apart](), []int{0, 2}))
 	require.NotNil(t, blockOf(reflect.TypeFor[apart](), []int{0}))
+	type inPadding struct {
+		A string
+		B uint32
+		c int32
+	}
+	require.Nil(t, blockOf(reflect.TypeFor[inPadding](), []int{0, 1}), "c lies in the padding behind B")
 }
 
 func BenchmarkCopy(b *testing.B) {

@@ -145,20 +145,8 @@ type pair struct {
 	val value.Value
 }
 
-// member gives a dict's value; None and false when v is no dict or has no such key.
-func member(v value.Value, key string) (value.Value, bool) {
-	if v.Kind() != value.KindDict {
-		return value.None, false
-	}
-	got, ok := v.AsDict().GetStr(key)
-	if !ok {
-		return value.None, false
-	}
-	return got, true
-}
-
 // present gives a dict's value if it is there and not null.
 func present(v value.Value, key string) (value.Value, bool) {
-	got, ok := member(v, key)
+	got, ok := value.Member(v, key)
 	return got, ok && !got.IsNone()
 }

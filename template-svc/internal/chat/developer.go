@@ -14,7 +14,7 @@ func mergeSystem(messages []value.Value) []value.Value {
 	count := 0
 	rest := make([]value.Value, 0, len(messages))
 	for _, m := range messages {
-		role, _ := member(m, "role")
+		role, _ := value.Member(m, "role")
 		if role.AsStr() != "system" {
 			rest = append(rest, m)
 			continue
@@ -24,7 +24,7 @@ func mergeSystem(messages []value.Value) []value.Value {
 			texts = append(texts, text)
 		}
 	}
-	if first, _ := member(messages[0], "role"); count == 1 && first.AsStr() == "system" {
+	if first, _ := value.Member(messages[0], "role"); count == 1 && first.AsStr() == "system" {
 		return messages
 	}
 	merged := dictOf(pair{"role", value.Str("system")}, pair{"content", value.Str(strings.Join(texts, "\n\n"))})
@@ -33,7 +33,7 @@ func mergeSystem(messages []value.Value) []value.Value {
 
 // plainText gives a message's text, parts joined by line ends.
 func plainText(m value.Value) string {
-	content, _ := member(m, "content")
+	content, _ := value.Member(m, "content")
 	if content.IsStr() {
 		return content.AsStr()
 	}

@@ -15,7 +15,7 @@ const finalTag = "CONTINUE_FINAL_MESSAGE_TAG "
 // marked message and the text before the tag.
 func markFinal(messages []value.Value) (marked []value.Value, final string, err error) {
 	last := messages[len(messages)-1]
-	content, _ := member(last, "content")
+	content, _ := value.Member(last, "content")
 	var tagged value.Value
 	switch {
 	case content.IsStr():
@@ -44,7 +44,7 @@ func markFinal(messages []value.Value) (marked []value.Value, final string, err 
 // markParts appends the tag to the last text part.
 func markParts(cells []value.Value) (tagged value.Value, final string, err error) {
 	for i := len(cells) - 1; i >= 0; i-- {
-		text, ok := member(cells[i], "text")
+		text, ok := value.Member(cells[i], "text")
 		if !ok || !text.IsStr() {
 			continue
 		}

@@ -69,11 +69,11 @@ func override(into, from *value.Dict) {
 // checkReserved refuses the names that vLLM's call does not leave to the request.
 func (m *Model) checkReserved(own value.Value) error {
 	for _, name := range []string{"messages", "conversation", "tokenizer", "model_config"} {
-		if _, ok := member(own, name); ok {
+		if _, ok := value.Member(own, name); ok {
 			return refuse("chat_template_kwargs", "must not hold %s", name)
 		}
 	}
-	if _, ok := member(own, "chat_template"); ok && !m.opts.TrustRequestTemplate {
+	if _, ok := value.Member(own, "chat_template"); ok && !m.opts.TrustRequestTemplate {
 		return refuse("chat_template_kwargs", "the worker does not trust templates of requests")
 	}
 	return nil
@@ -115,7 +115,7 @@ func (s *settings) effort(effort string, own value.Value) error {
 		return refuse("reasoning_effort", "is none of the words that the worker knows")
 	}
 	s.kwargs.SetStr("reasoning_effort", value.Str(effort))
-	if _, named := member(own, "enable_thinking"); !named {
+	if _, named := value.Member(own, "enable_thinking"); !named {
 		s.kwargs.SetStr("enable_thinking", value.Bool(effort != "none"))
 	}
 	return nil

@@ -37,7 +37,7 @@ func (n *normaliser) messages(list value.Value, quotesDeveloper bool) ([]value.V
 		if err != nil {
 			return nil, err
 		}
-		role, _ := member(m, "role")
+		role, _ := value.Member(m, "role")
 		developers = developers || role.AsStr() == "developer"
 		out = append(out, made)
 	}
@@ -49,12 +49,12 @@ func (n *normaliser) messages(list value.Value, quotesDeveloper bool) ([]value.V
 
 // message normalises one turn. Keys that vLLM does not know are dropped.
 func (n *normaliser) message(m value.Value, quotesDeveloper bool) (value.Value, error) {
-	roleValue, ok := member(m, "role")
+	roleValue, ok := value.Member(m, "role")
 	if !ok || !roleValue.IsStr() {
 		return value.None, refuse("messages", "every message needs a role")
 	}
 	role := roleValue.AsStr()
-	if name, ok := member(m, "name"); ok && !name.IsStr() && !name.IsNone() {
+	if name, ok := value.Member(m, "name"); ok && !name.IsStr() && !name.IsNone() {
 		return value.None, refuse("messages", "name must be text")
 	}
 	content, err := n.content(m, role)
@@ -72,10 +72,10 @@ func (n *normaliser) message(m value.Value, quotesDeveloper bool) (value.Value, 
 			return value.None, err
 		}
 	}
-	if id, ok := member(m, "tool_call_id"); ok && role == "tool" {
+	if id, ok := value.Member(m, "tool_call_id"); ok && role == "tool" {
 		d.SetStr("tool_call_id", id)
 	}
-	if name, ok := member(m, "name"); ok && name.IsStr() {
+	if name, ok := value.Member(m, "name"); ok && name.IsStr() {
 		d.SetStr("name", name)
 	}
 	if task, ok := present(m, "task"); ok {
@@ -117,7 +117,7 @@ func (n *normaliser) assistant(d *value.Dict, m value.Value) error {
 
 // content gives a message's content in the template's format.
 func (n *normaliser) content(m value.Value, role string) (value.Value, error) {
-	c, there := member(m, "content")
+	c, there := value.Member(m, "content")
 	switch {
 	case !there, c.IsNone():
 		if there && role != "assistant" && role != "function" {

@@ -118,7 +118,7 @@ func (n *normaliser) joined(cells []value.Value) (value.Value, error) {
 // classify gives a part's type and content. As in vLLM, a part without a type, or with a uuid of its own, is known by
 // the member that holds its media.
 func classify(cell value.Value) (kind string, content value.Value, err error) {
-	partType, _ := member(cell, "type")
+	partType, _ := value.Member(cell, "type")
 	_, named := present(cell, "uuid")
 	if !named && partType.IsStr() {
 		return typed(partType.AsStr(), cell)
@@ -129,17 +129,17 @@ func classify(cell value.Value) (kind string, content value.Value, err error) {
 	for _, kind := range []string{
 		"image_url", "image_pil", "image_embeds", "audio_embeds", "video_embeds", "audio_url", "input_audio", "video_url",
 	} {
-		content, ok := member(cell, kind)
+		content, ok := value.Member(cell, kind)
 		if !ok {
 			continue
 		}
-		if url, ok := member(content, "url"); ok {
+		if url, ok := value.Member(content, "url"); ok {
 			content = url
 		}
 		return kind, content, nil
 	}
-	if _, ok := member(cell, "tool_reference"); ok {
-		name, _ := member(cell, "name")
+	if _, ok := value.Member(cell, "tool_reference"); ok {
+		name, _ := value.Member(cell, "name")
 		return "tool_reference", name, nil
 	}
 	return "", value.None, refuse("messages", "every content part needs a type")
@@ -148,29 +148,29 @@ func classify(cell value.Value) (kind string, content value.Value, err error) {
 // typed gives the content of a part that names its type.
 func typed(kind string, cell value.Value) (string, value.Value, error) {
 	if name, ok := textMember(kind); ok {
-		content, _ := member(cell, name)
+		content, _ := value.Member(cell, name)
 		return kind, content, nil
 	}
 	switch kind {
 	case "tool_reference":
-		name, ok := member(cell, "name")
+		name, ok := value.Member(cell, "name")
 		if !ok || !name.IsStr() {
 			return "", value.None, refuse("messages", "a tool_reference part needs a name")
 		}
 		return kind, name, nil
 	case "input_image":
-		url, _ := member(cell, "image_url")
+		url, _ := value.Member(cell, "image_url")
 		return kind, url, nil
 	case "image_url", "audio_url", "video_url":
-		object, _ := member(cell, kind)
-		url, ok := member(object, "url")
+		object, _ := value.Member(cell, kind)
+		url, ok := value.Member(object, "url")
 		if !ok || !url.IsStr() {
 			return "", value.None, refuse("messages", "a media part needs a url")
 		}
 		return kind, url, nil
 	}
 	if _, ok := modalityOf(kind); ok {
-		content, _ := member(cell, kind)
+		content, _ := value.Member(cell, kind)
 		return kind, content, nil
 	}
 	return "", value.None, refuse("messages", "a content part has an unknown type")
@@ -210,8 +210,8 @@ func dropBillingParts(cells []value.Value) []value.Value {
 	for _, cell := range cells {
 		text, kind := cell, value.None
 		if !cell.IsStr() {
-			kind, _ = member(cell, "type")
-			text, _ = member(cell, "text")
+			kind, _ = value.Member(cell, "type")
+			text, _ = value.Member(cell, "text")
 		}
 		if !text.IsStr() || !strings.HasPrefix(text.AsStr(), billingPrefix) || (!cell.IsStr() && kind.AsStr() != "text") {
 			out = append(out, cell)
@@ -241,7 +241,7 @@ func textPart(text value.Value) value.Value {
 func joinTexts(parts []value.Value) (value.Value, error) {
 	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
-		text, ok := member(p, "text")
+		text, ok := value.Member(p, "text")
 		if !ok {
 			continue
 		}
@@ -263,14 +263,14 @@ func onlyUnvalidated(cells []value.Value) bool {
 		if c.IsStr() {
 			continue
 		}
-		kind, _ := member(c, "type")
+		kind, _ := value.Member(c, "type")
 		if !kind.IsStr() {
 			return false
 		}
 		switch kind.AsStr() {
 		case "input_text", "output_text":
 		case "text":
-			if text, ok := member(c, "text"); !ok || !text.IsNone() {
+			if text, ok := value.Member(c, "text"); !ok || !text.IsNone() {
 				return false
 			}
 		default:
@@ -283,7 +283,7 @@ func onlyUnvalidated(cells []value.Value) bool {
 // hasOwnKey reports whether a message has a member of vLLM's own, with which it is not held to OpenAI's types.
 func hasOwnKey(m value.Value) bool {
 	for _, key := range []string{"reasoning", "task"} {
-		if _, ok := member(m, key); ok {
+		if _, ok := value.Member(m, key); ok {
 			return true
 		}
 	}

@@ -21,9 +21,9 @@ func (n *normaliser) toolCalls(calls []value.Value) (value.Value, error) {
 
 // toolCall rebuilds one call.
 func (n *normaliser) toolCall(call value.Value) (value.Value, error) {
-	id, hasID := member(call, "id")
-	kind, hasType := member(call, "type")
-	function, hasFunction := member(call, "function")
+	id, hasID := value.Member(call, "id")
+	kind, hasType := value.Member(call, "type")
+	function, hasFunction := value.Member(call, "function")
 	switch {
 	case hasType && kind.IsStr() && kind.AsStr() != "function":
 		return value.None, refuse("messages", "tool calls other than of type function are not supported")
@@ -38,7 +38,7 @@ func (n *normaliser) toolCall(call value.Value) (value.Value, error) {
 	if err != nil {
 		return value.None, err
 	}
-	name, ok := member(function, "name")
+	name, ok := value.Member(function, "name")
 	if !ok || !name.IsStr() {
 		return value.None, refuse("messages", "a tool call's function needs a name")
 	}
@@ -66,7 +66,7 @@ func copyOthers(d *value.Dict, from value.Value, a, b, c string) {
 // arguments parses the text of a call's arguments. vLLM 0.32 gives templates an object in every case: what is empty,
 // broken or no object becomes {}. Arguments sent as an object are refused by that version and rendered alike here.
 func (n *normaliser) arguments(function value.Value) (value.Value, error) {
-	raw, ok := member(function, "arguments")
+	raw, ok := value.Member(function, "arguments")
 	switch {
 	case ok && raw.Kind() == value.KindDict:
 		return raw, nil

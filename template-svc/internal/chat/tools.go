@@ -33,21 +33,21 @@ func tools(list value.Value) (value.Value, error) {
 
 // toolFunction gives a tool's function. A tool's defer_loading shows inside the function too.
 func toolFunction(tool value.Value) (value.Value, error) {
-	if kind, ok := member(tool, "type"); ok && (!kind.IsStr() || kind.AsStr() != "function") {
+	if kind, ok := value.Member(tool, "type"); ok && (!kind.IsStr() || kind.AsStr() != "function") {
 		return value.None, refuse("tools", "only tools of type function are supported")
 	}
-	function, ok := member(tool, "function")
+	function, ok := value.Member(tool, "function")
 	if !ok || function.Kind() != value.KindDict {
 		return value.None, refuse("tools", "a tool needs a function")
 	}
-	name, ok := member(function, "name")
+	name, ok := value.Member(function, "name")
 	if !ok || !name.IsStr() {
 		return value.None, refuse("tools", "a tool's function needs a name")
 	}
 	d := value.NewDict(5)
 	d.SetStr("name", name)
 	for _, key := range []string{"description", "parameters"} {
-		v, _ := member(function, key)
+		v, _ := value.Member(function, key)
 		d.SetStr(key, v)
 	}
 	if strict, ok := present(function, "strict"); ok {
@@ -74,14 +74,14 @@ func checkToolChoice(choice, list value.Value) error {
 		}
 		return refuse("tool_choice", "needs tools")
 	}
-	function, ok := member(choice, "function")
+	function, ok := value.Member(choice, "function")
 	if !ok {
 		return nil
 	}
-	wanted, _ := member(function, "name")
+	wanted, _ := value.Member(function, "name")
 	for _, tool := range list.Cells() {
-		f, _ := member(tool, "function")
-		if name, ok := member(f, "name"); ok && wanted.IsStr() && name.AsStr() == wanted.AsStr() {
+		f, _ := value.Member(tool, "function")
+		if name, ok := value.Member(f, "name"); ok && wanted.IsStr() && name.AsStr() == wanted.AsStr() {
 			return nil
 		}
 	}
@@ -99,13 +99,13 @@ func developerTools(m value.Value) (value.Value, error) {
 	}
 	out := make([]value.Value, 0, len(list.Cells()))
 	for _, tool := range list.Cells() {
-		function, ok := member(tool, "function")
+		function, ok := value.Member(tool, "function")
 		if !ok {
 			return value.None, refuse("messages", "a developer's tool needs a function")
 		}
 		d := value.NewDict(2)
 		d.SetStr("function", function)
-		if kind, ok := member(tool, "type"); ok {
+		if kind, ok := value.Member(tool, "type"); ok {
 			d.SetStr("type", kind)
 		}
 		out = append(out, value.OfDict(d))

@@ -94,7 +94,7 @@ func developerMessage(instructions string, there bool, tools string) message {
 func callNames(messages []value.Value) (map[string]string, error) {
 	names := map[string]string{}
 	for _, m := range messages {
-		calls, ok := member(m, "tool_calls")
+		calls, ok := value.Member(m, "tool_calls")
 		if ok && calls.Kind() != value.KindList {
 			return nil, refuse("tool_calls must be a list")
 		}
@@ -102,9 +102,9 @@ func callNames(messages []value.Value) (map[string]string, error) {
 			continue
 		}
 		for _, call := range calls.Cells() {
-			id, _ := member(call, "id")
-			function, _ := member(call, "function")
-			name, _ := member(function, "name")
+			id, _ := value.Member(call, "id")
+			function, _ := value.Member(call, "function")
+			name, _ := value.Member(function, "name")
 			if !id.IsStr() || !name.IsStr() {
 				return nil, refuse("a tool call needs an id and a function's name")
 			}
@@ -120,7 +120,7 @@ func turn(m value.Value, names map[string]string) ([]message, error) {
 	case "assistant":
 		return assistant(m)
 	case "tool":
-		id, _ := member(m, "tool_call_id")
+		id, _ := value.Member(m, "tool_call_id")
 		text, _ := flatten(m)
 		return []message{{
 			author: functions + names[id.AsStr()], channel: channelCommentary, recipient: "assistant", contents: []string{text},
@@ -146,7 +146,7 @@ func assistant(m value.Value) ([]message, error) {
 		out = append(out, message{author: "assistant", channel: channel, contents: []string{text}, assistant: true})
 	}
 	reasoning := reasoningOf(m)
-	calls, _ := member(m, "tool_calls")
+	calls, _ := value.Member(m, "tool_calls")
 	if calls.Kind() == value.KindList && len(calls.Cells()) > 0 {
 		if text, _ := flatten(m); text != "" {
 			say(channelCommentary, text)
@@ -178,9 +178,9 @@ func assistant(m value.Value) ([]message, error) {
 
 // toolCall is a call as the model would have written it; arguments stay the client's text.
 func toolCall(call value.Value) (message, error) {
-	function, _ := member(call, "function")
-	name, _ := member(function, "name")
-	args, _ := member(function, "arguments")
+	function, _ := value.Member(call, "function")
+	name, _ := value.Member(function, "name")
+	args, _ := value.Member(function, "arguments")
 	if !args.IsNone() && !args.IsStr() {
 		// The gateway turns objects into their text for the worker; here that text is gone.
 		return message{}, fmt.Errorf("%w: a tool call's arguments are an object", ErrCannot)
@@ -198,7 +198,7 @@ func toolCall(call value.Value) (message, error) {
 // reasoningOf reads both names of it.
 func reasoningOf(m value.Value) string {
 	for _, name := range []string{"reasoning", "reasoning_content"} {
-		if v, ok := member(m, name); ok && v.IsStr() {
+		if v, ok := value.Member(m, name); ok && v.IsStr() {
 			return v.AsStr()
 		}
 	}
@@ -207,7 +207,7 @@ func reasoningOf(m value.Value) string {
 
 // flatten joins all texts of a message's content; ok is false when there is none.
 func flatten(m value.Value) (text string, ok bool) {
-	content, _ := member(m, "content")
+	content, _ := value.Member(m, "content")
 	if content.IsStr() {
 		return content.AsStr(), true
 	}
@@ -217,7 +217,7 @@ func flatten(m value.Value) (text string, ok bool) {
 	var out strings.Builder
 	for _, part := range content.Cells() {
 		if !part.IsStr() {
-			if part, _ = member(part, "text"); !part.IsStr() {
+			if part, _ = value.Member(part, "text"); !part.IsStr() {
 				continue
 			}
 		}
@@ -229,7 +229,7 @@ func flatten(m value.Value) (text string, ok bool) {
 
 // contentsOf gives the texts of a message one by one; a part without text counts as an empty one.
 func contentsOf(m value.Value) ([]string, error) {
-	content, _ := member(m, "content")
+	content, _ := value.Member(m, "content")
 	switch {
 	case content.IsStr():
 		return []string{content.AsStr()}, nil
@@ -262,21 +262,9 @@ func contentsOf(m value.Value) ([]string, error) {
 func isSystem(role string) bool { return role == "system" || role == "developer" }
 
 func roleOf(m value.Value) string {
-	role, _ := member(m, "role")
+	role, _ := value.Member(m, "role")
 	if !role.IsStr() {
 		return ""
 	}
 	return role.AsStr()
-}
-
-// member gives a dict's value; None and false when v is no dict or has no such key.
-func member(v value.Value, key string) (value.Value, bool) {
-	if v.Kind() != value.KindDict {
-		return value.None, false
-	}
-	got, ok := v.AsDict().GetStr(key)
-	if !ok {
-		return value.None, false
-	}
-	return got, true
 }

@@ -16,16 +16,16 @@ func toolSection(tools value.Value) (string, error) {
 	}
 	lines := []string{"# Tools\n\n## functions\n", "namespace functions {\n"}
 	for _, tool := range tools.Cells() {
-		function, _ := member(tool, "function")
-		name, _ := member(function, "name")
+		function, _ := value.Member(tool, "function")
+		name, _ := value.Member(function, "name")
 		if !name.IsStr() {
 			return "", refuse("a tool needs a function with a name")
 		}
-		description, _ := member(function, "description")
+		description, _ := value.Member(function, "description")
 		if description.IsStr() {
 			lines = append(lines, comments(description.AsStr())...)
 		}
-		parameters, _ := member(function, "parameters")
+		parameters, _ := value.Member(function, "parameters")
 		switch parameters.Kind() {
 		case value.KindNone:
 			lines = append(lines, "type "+name.AsStr()+" = () => any;\n")
@@ -69,7 +69,7 @@ func (s *schema) typeOf(v value.Value, indent string, depth int) string {
 	if variants, ok := list(v, "oneOf"); ok {
 		return s.variants(variants, indent, depth)
 	}
-	kind, _ := member(v, "type")
+	kind, _ := value.Member(v, "type")
 	if kind.Kind() == value.KindList {
 		if union := unionOf(kind.Cells()); union != "" {
 			return union
@@ -91,7 +91,7 @@ func (s *schema) typeOf(v value.Value, indent string, depth int) string {
 	case "boolean":
 		return "boolean"
 	case "array":
-		if items, ok := member(v, "items"); ok {
+		if items, ok := value.Member(v, "items"); ok {
 			return s.typeOf(items, indent, depth+1) + "[]"
 		}
 		return "Array<any>"
@@ -148,7 +148,7 @@ func (s *schema) variants(variants []value.Value, indent string, depth int) stri
 // nullable adds null to the type of a schema that says nullable.
 func (s *schema) nullable(v value.Value, indent string, depth int) string {
 	out := s.typeOf(v, indent, depth+1)
-	if n, _ := member(v, "nullable"); n.Kind() == value.KindBool && n.Truth() && !strings.Contains(out, "null") {
+	if n, _ := value.Member(v, "nullable"); n.Kind() == value.KindBool && n.Truth() && !strings.Contains(out, "null") {
 		out += " | null"
 	}
 	return out
@@ -168,7 +168,7 @@ func (s *schema) object(v value.Value, indent string, depth int) string {
 			required[n.AsStr()] = true
 		}
 	}
-	properties, _ := member(v, "properties")
+	properties, _ := value.Member(v, "properties")
 	if properties.Kind() == value.KindDict {
 		for _, e := range properties.AsDict().Entries() {
 			p := property{name: e.Key.AsStr(), schema: e.Val, optional: !required[e.Key.AsStr()]}
@@ -200,7 +200,7 @@ func (s *schema) property(out *strings.Builder, p property, indent string, depth
 		out.WriteString(indent + "// " + title + "\n" + indent + "//\n")
 	}
 	variants, oneOf := list(p.schema, "oneOf")
-	_, anyOneOf := member(p.schema, "oneOf")
+	_, anyOneOf := value.Member(p.schema, "oneOf")
 	if d, ok := text(p.schema, "description"); ok && !anyOneOf {
 		out.WriteString(indent + "// " + d + "\n")
 	}
@@ -269,7 +269,7 @@ func firstSays(variants []value.Value, description string) bool {
 
 // defaultOf is the comment that names a schema's default; text is quoted unless it is one of an enumeration.
 func defaultOf(v value.Value) string {
-	d, ok := member(v, "default")
+	d, ok := value.Member(v, "default")
 	if !ok {
 		return ""
 	}
@@ -284,7 +284,7 @@ func defaultOf(v value.Value) string {
 
 // text gives a member that is text.
 func text(v value.Value, key string) (string, bool) {
-	got, ok := member(v, key)
+	got, ok := value.Member(v, key)
 	if !ok || !got.IsStr() {
 		return "", false
 	}
@@ -293,7 +293,7 @@ func text(v value.Value, key string) (string, bool) {
 
 // list gives a member that is a list.
 func list(v value.Value, key string) ([]value.Value, bool) {
-	got, ok := member(v, key)
+	got, ok := value.Member(v, key)
 	if !ok || got.Kind() != value.KindList {
 		return nil, false
 	}

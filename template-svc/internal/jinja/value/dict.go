@@ -62,6 +62,18 @@ func (d *Dict) scan(key string) int {
 	return -1
 }
 
+// Member gives a dict's value; None and false when v is no dict or has no such key.
+func Member(v Value, key string) (Value, bool) {
+	if v.Kind() != KindDict {
+		return None, false
+	}
+	got, ok := v.AsDict().GetStr(key)
+	if !ok {
+		return None, false
+	}
+	return got, true
+}
+
 // GetStr gives the value of a string key.
 func (d *Dict) GetStr(key string) (Value, bool) {
 	var i int

@@ -146,3 +146,31 @@ func TestValueKinds(t *testing.T) {
 		})
 	}
 }
+
+func TestMember(t *testing.T) {
+	t.Parallel()
+	d := NewDict(1)
+	d.SetStr("a", Int(7))
+	for _, c := range []struct {
+		name string
+		of   Value
+		key  string
+		has  bool
+	}{
+		{"there", OfDict(d), "a", true},
+		{"not there", OfDict(d), "b", false},
+		{"no dict", Int(7), "a", false},
+		{"none", None, "a", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v, ok := Member(c.of, c.key)
+			require.Equal(t, c.has, ok)
+			if !c.has {
+				require.Equal(t, KindNone, v.Kind())
+				return
+			}
+			require.Equal(t, int64(7), v.AsInt())
+		})
+	}
+}

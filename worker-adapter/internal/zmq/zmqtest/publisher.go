@@ -27,7 +27,6 @@ type Publisher struct {
 	all    map[net.Conn]bool
 	buffer []zmq.Update
 	next   uint64
-	asked  []uint64
 	mute   bool
 	closed bool
 }
@@ -119,7 +118,6 @@ func (p *Publisher) router(nc net.Conn) {
 		}
 		start := binary.BigEndian.Uint64(frames[1])
 		p.mu.Lock()
-		p.asked = append(p.asked, start)
 		buffer, mute := append([]zmq.Update(nil), p.buffer...), p.mute
 		p.mu.Unlock()
 		if mute {
@@ -190,13 +188,6 @@ func (p *Publisher) Mute(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.mute = on
-}
-
-// Asked are the starts of all replay requests so far.
-func (p *Publisher) Asked() []uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return append([]uint64(nil), p.asked...)
 }
 
 // Hangup ends every connection; the process lives on.
