@@ -2,16 +2,17 @@ package templatesvc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sort"
 	"sync"
 	"time"
 
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
+	"github.com/kvmesh/kvmesh/services/kit/steady"
 	"github.com/kvmesh/kvmesh/template-svc/internal/chat"
 	"github.com/kvmesh/kvmesh/template-svc/internal/harmony"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
@@ -29,7 +30,9 @@ type catalog struct {
 	worker served.Client
 	mu     sync.RWMutex
 	byID   map[string]entry
-	stamp  map[string]string
+	// files and told belong to the goroutine of run: each model's files as looked at, and what was last told of it.
+	files map[string]*steady.Files
+	told  map[string]string
 }
 
 // askTimeout bounds a question to a worker.
@@ -53,11 +56,12 @@ type entry struct {
 
 func newCatalog(cfg Config, now func() time.Time, log *slog.Logger) *catalog {
 	c := &catalog{
-		cfg: cfg, now: now, log: log, byID: map[string]entry{}, stamp: map[string]string{},
+		cfg: cfg, now: now, log: log, byID: map[string]entry{}, files: map[string]*steady.Files{}, told: map[string]string{},
 		worker: served.Client{HTTP: &http.Client{Timeout: askTimeout, Transport: &http.Transport{}}},
 	}
 	for _, m := range cfg.Models {
 		c.byID[m.Name] = entry{state: templatev1.ModelState_MODEL_STATE_LOADING}
+		c.files[m.Name] = &steady.Files{}
 	}
 	return c
 }
@@ -110,47 +114,69 @@ func (c *catalog) run(ctx context.Context) {
 	}
 }
 
-// refresh reads every model whose files changed. A model that was ready stays in use when its new files are bad.
-// Models of files come first: asking a worker that does not answer takes its time.
+// refresh looks at every model and reads those whose files changed and stand still (package steady). A model that was
+// ready stays in use when its new files are bad. Models of files come first: asking a worker that does not answer takes
+// its time.
 func (c *catalog) refresh(ctx context.Context) {
 	for _, m := range c.cfg.Models {
-		if m.Worker != "" {
-			continue
+		if m.Worker == "" {
+			c.look(m, func() string { return fingerprint(m) }, func() (*modelfile.Files, error) { return readFiles(m) })
 		}
-		c.settle(m, fingerprint(m), func() (*modelfile.Files, error) { return readFiles(m) })
 	}
 	for _, m := range c.cfg.Models {
 		if m.Worker == "" || ctx.Err() != nil {
 			continue
 		}
 		info, err := c.worker.TokenizerInfo(ctx, m.Worker)
-		stamp := string(info) + stampOf(m.ChatTemplate)
 		if err != nil {
-			stamp = err.Error()
+			c.silent(m, err)
+			continue
 		}
-		c.settle(m, stamp, func() (*modelfile.Files, error) {
-			if err != nil {
-				return nil, err
-			}
-			return modelfile.Parse(info, m.Architecture)
-		})
+		c.look(m, func() string { return string(info) + modelfile.StampOf(m.ChatTemplate) },
+			func() (*modelfile.Files, error) { return modelfile.Parse(info, m.Architecture) })
 	}
 }
 
-// settle loads a model anew if its stamp changed.
-func (c *catalog) settle(m ModelConfig, stamp string, read func() (*modelfile.Files, error)) {
-	if c.stamp[m.Name] == stamp {
+// look reads a model if it may be read now, and drops what was read while its files changed.
+func (c *catalog) look(m ModelConfig, stamp func() string, read func() (*modelfile.Files, error)) {
+	files := c.files[m.Name]
+	if !files.Look(stamp()) {
 		return
 	}
-	c.stamp[m.Name] = stamp
 	e := c.load(m, read)
+	if !files.Took(stamp()) {
+		e = failed(errors.New("the model's files changed while they were read"))
+	}
+	c.publish(m, e)
+}
+
+// silent is a worker that does not tell its template. A model that was never ready is read with the next answer.
+func (c *catalog) silent(m ModelConfig, err error) {
+	if e, _ := c.get(m.Name); e.model == nil {
+		c.files[m.Name] = &steady.Files{}
+	}
+	c.publish(m, failed(err))
+}
+
+// publish puts a model in use, unless one that is ready would give way to one that is not. What is told once is not
+// told again until it changes.
+func (c *catalog) publish(m ModelConfig, e entry) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	keep := c.byID[m.Name].model != nil && e.model == nil
 	if !keep {
 		c.byID[m.Name] = e
 	}
+	c.mu.Unlock()
+	if e.model == nil && c.told[m.Name] == e.detail {
+		return
+	}
+	c.told[m.Name] = e.detail
 	c.log.Info("template model", "model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+}
+
+// failed is the entry of a model that could not be read.
+func failed(err error) entry {
+	return entry{state: templatev1.ModelState_MODEL_STATE_FAILED, detail: err.Error()}
 }
 
 // readFiles reads the model's folder, if it has one.
@@ -163,9 +189,6 @@ func readFiles(m ModelConfig) (*modelfile.Files, error) {
 
 // load reads one model.
 func (c *catalog) load(m ModelConfig, read func() (*modelfile.Files, error)) entry {
-	failed := func(err error) entry {
-		return entry{state: templatev1.ModelState_MODEL_STATE_FAILED, detail: err.Error()}
-	}
 	files, err := read()
 	if err != nil {
 		return failed(err)
@@ -234,27 +257,7 @@ func specialVars(files *modelfile.Files) []jinja.Var {
 	return out
 }
 
-// fingerprint changes when one of a model's files does: name, size and time of each.
+// fingerprint changes when one of a model's files does.
 func fingerprint(m ModelConfig) string {
-	dir, err := modelfile.Resolve(m.Path, m.Name)
-	if err != nil {
-		dir = m.Path
-	}
-	out := dir
-	names := []string{
-		"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json", "config.json",
-		"preprocessor_config.json", "processor_config.json",
-	}
-	for _, name := range names {
-		out += stampOf(filepath.Join(dir, name))
-	}
-	return out + stampOf(m.ChatTemplate)
-}
-
-func stampOf(path string) string {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "|-"
-	}
-	return fmt.Sprintf("|%d.%d", info.Size(), info.ModTime().UnixNano())
+	return modelfile.Stamp(m.Path, m.Name) + modelfile.StampOf(m.ChatTemplate)
 }

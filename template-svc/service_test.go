@@ -32,10 +32,14 @@ func folder(t *testing.T, template string) string {
 	return dir
 }
 
+// write replaces a model's files by renaming, as whoever changes the files of a running service should.
 func write(t *testing.T, dir, template string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"bos_token":"<s>"}`), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600))
+	for name, content := range map[string]string{"tokenizer_config.json": `{"bos_token":"<s>"}`, "chat_template.jinja": template} {
+		temp := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(temp, []byte(content), 0o600))
+		require.NoError(t, os.Rename(temp, filepath.Join(dir, name)))
+	}
 }
 
 // serve runs the service behind a real server in memory.

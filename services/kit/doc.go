@@ -10,6 +10,7 @@
 //   - obs: logs, metrics, traces, admin server
 //   - rpc: gRPC over tcp, unix sockets and memory
 //   - signal: test signals that production code may carry
+//   - steady: when files that others write may be read
 //
 // The kit imports no service.
 package kit

@@ -23,6 +23,9 @@ import (
 // maxFileBytes bounds each file that is read; the largest real tokenizer_config.json is under 1 MiB.
 const maxFileBytes = 16 << 20
 
+// additionalFolder holds named templates beside chat_template.jinja.
+const additionalFolder = "additional_chat_templates"
+
 // Files is what a model's folder says about its prompts.
 type Files struct {
 	// Dir is the folder that was read, after the cache layout was resolved.
@@ -202,7 +205,7 @@ func tokenText(raw json.RawMessage) (string, bool) {
 func (f *Files) templates(dir string, config tokenizerConfig) error {
 	if source, err := readText(filepath.Join(dir, "chat_template.jinja")); err == nil {
 		f.Templates["default"] = source
-		return f.additional(filepath.Join(dir, "additional_chat_templates"))
+		return f.additional(filepath.Join(dir, additionalFolder))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
@@ -11,7 +12,11 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/source"
 )
 
-// refresh loads a model if its files are not those of the last attempt. A failed load leaves the model as it was.
+// errChanged is the outcome of a load whose files did not stand still.
+var errChanged = errors.New("the model's files changed while they were read")
+
+// refresh looks at a model and loads it if its files changed and stand still (package steady). A failed load leaves the
+// model as it was.
 func (r *Registry) refresh(ctx context.Context, e *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -28,33 +33,56 @@ func (r *Registry) refresh(ctx context.Context, e *entry) {
 		r.settle(e, loaded, err, time.Since(start))
 		return
 	}
-	dir, mark, err := r.locate(ctx, e.spec)
-	if err == nil && mark == e.fingerprint {
+	dir, err := r.locate(ctx, e.spec)
+	if err != nil && e.spec.Hub != "" {
+		r.settle(e, nil, err, time.Since(start)) // no look: what is downloaded is read at once
+		return
+	}
+	if !e.files.Look(stamp(dir, err)) {
 		return
 	}
 	var loaded *model.Model
 	if err == nil {
-		e.fingerprint = mark
 		loaded, err = r.open(e.spec, dir)
+	}
+	if !e.files.Took(stamp(r.located(e.spec, dir))) {
+		if loaded != nil {
+			loaded.Release()
+		}
+		loaded, err = nil, errChanged
 	}
 	r.settle(e, loaded, err, time.Since(start))
 }
 
-// locate returns the model's directory and a mark of its files' state.
-func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, mark uint64, err error) {
+// locate returns the model's directory, which it downloads if it comes from a hub.
+func (r *Registry) locate(ctx context.Context, spec Spec) (dir string, err error) {
+	if spec.Hub == "" {
+		return source.Directory(spec.Path, spec.Name, spec.Revision)
+	}
+	if r.cfg.Fetcher == nil {
+		return "", errors.New("the model comes from a hub, but no hub is configured")
+	}
+	return r.cfg.Fetcher.Fetch(ctx, spec.Hub, spec.Revision)
+}
+
+// located is where the model is now, without downloading it again.
+func (r *Registry) located(spec Spec, dir string) (string, error) {
 	if spec.Hub != "" {
-		if r.cfg.Fetcher == nil {
-			return "", 0, errors.New("the model comes from a hub, but no hub is configured")
-		}
-		dir, err = r.cfg.Fetcher.Fetch(ctx, spec.Hub, spec.Revision)
-	} else {
-		dir, err = source.Directory(spec.Path, spec.Name, spec.Revision)
+		return dir, nil
+	}
+	return source.Directory(spec.Path, spec.Name, spec.Revision)
+}
+
+// stamp tells one state of a model's files from another. A folder that is not there is a state too.
+func stamp(dir string, err error) string {
+	var mark uint64
+	if err == nil {
+		mark, err = source.Fingerprint(dir, definition.Files())
 	}
 	if err != nil {
-		return "", 0, err
+		return err.Error()
 	}
-	mark, err = source.Fingerprint(dir, definition.Files())
-	return dir, mark, err
+	return strconv.FormatUint(mark, 16)
 }
 
 // open reads the directory and loads the engines: the long part of a load.

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kvmesh/kvmesh/services/kit/steady"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 )
@@ -103,11 +104,11 @@ type Registry struct {
 
 // entry is one model. mu is held while it loads; requests read current and status without it.
 type entry struct {
-	spec        Spec
-	current     atomic.Pointer[model.Model]
-	status      atomic.Pointer[Status]
-	mu          sync.Mutex
-	fingerprint uint64
+	spec    Spec
+	current atomic.Pointer[model.Model]
+	status  atomic.Pointer[Status]
+	mu      sync.Mutex
+	files   steady.Files
 }
 
 // New returns a registry whose models are Loading until Run loads them. Names must be unique.
@@ -161,7 +162,7 @@ func (r *Registry) watch(ctx context.Context, e *entry) {
 	}
 }
 
-// Reload loads every model whose files changed since its last load and returns when all are done.
+// Reload looks at every model once, loads those whose files changed and stand still, and returns when all are done.
 func (r *Registry) Reload(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, e := range r.entries {

@@ -44,6 +44,8 @@ type opener struct {
 	fail   atomic.Bool
 	// hold delays loads of the model "slow" until it is closed; nil delays none.
 	hold chan struct{}
+	// during is called within each load, after the files were read; nil is not.
+	during func()
 }
 
 // OpenRemote is not asked: no spec of these tests names a worker.
@@ -54,6 +56,9 @@ func (o *opener) OpenRemote(registry.Spec) (*model.Model, error) {
 func (o *opener) Open(spec registry.Spec, def *definition.Definition) (*model.Model, error) {
 	if o.hold != nil && spec.Name == "slow" {
 		<-o.hold
+	}
+	if o.during != nil {
+		o.during()
 	}
 	if o.fail.Load() {
 		return nil, errors.New("the engine refuses")
@@ -85,6 +90,13 @@ func newRegistry(t *testing.T, o *opener, specs ...registry.Spec) *registry.Regi
 	r, err := registry.New(registry.Config{Specs: specs, Opener: o, Log: kittest.Logger(t)})
 	require.NoError(t, err)
 	return r
+}
+
+// look looks as often as files that changed and stand still need.
+func look(t *testing.T, r *registry.Registry) {
+	t.Helper()
+	r.Reload(t.Context())
+	r.Reload(t.Context())
 }
 
 // run runs the registry until the test ends.
@@ -157,10 +169,10 @@ func TestReloadKeepsRequestsGoing(t *testing.T) {
 	old, err := r.Acquire("m")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, first(t, old))
-	r.Reload(t.Context())
+	look(t, r)
 	require.EqualValues(t, 1, o.loads.Load(), "nothing changed")
 	touch(t, dir, `{"model":{"changed":true}}`)
-	r.Reload(t.Context())
+	look(t, r)
 	fresh, err := r.Acquire("m")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, first(t, fresh))
@@ -179,7 +191,7 @@ func TestFailedReloadKeepsTheOld(t *testing.T) {
 	r.Reload(t.Context())
 	o.fail.Store(true)
 	touch(t, dir, `{"model":{"broken":1}}`)
-	r.Reload(t.Context())
+	look(t, r)
 	m, err := r.Acquire("m")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, first(t, m))
@@ -187,7 +199,7 @@ func TestFailedReloadKeepsTheOld(t *testing.T) {
 	require.Equal(t, registry.Ready, r.List()[0].State)
 	o.fail.Store(false)
 	touch(t, dir, `{"model":{"good":"again"}}`)
-	r.Reload(t.Context())
+	look(t, r)
 	m, err = r.Acquire("m")
 	require.NoError(t, err)
 	require.EqualValues(t, 2, first(t, m))
@@ -203,10 +215,10 @@ func TestFailedModelComesWithItsFiles(t *testing.T) {
 	require.Equal(t, registry.Failed, r.List()[0].State)
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tekken.json"), nil, 0o600))
-	r.Reload(t.Context())
+	look(t, r)
 	require.Equal(t, registry.Unsupported, r.List()[0].State)
 	touch(t, dir, `{"model":{}}`)
-	r.Reload(t.Context())
+	look(t, r)
 	require.Equal(t, registry.Ready, r.List()[0].State)
 	require.Empty(t, r.List()[0].Detail)
 }
@@ -286,6 +298,9 @@ func TestRunLooksForChangesAndReleases(t *testing.T) {
 		touch(t, dir, `{"model":{"a":1}}`)
 		time.Sleep(1500 * time.Millisecond) // the bubble's clock, not the machine's
 		synctest.Wait()
+		require.EqualValues(t, 1, o.loads.Load(), "one look is not enough")
+		time.Sleep(time.Second)
+		synctest.Wait()
 		require.EqualValues(t, 2, o.loads.Load())
 		require.EqualValues(t, 1, o.closed.Load())
 		cancel()
@@ -324,7 +339,7 @@ func TestAcquireDuringReloads(t *testing.T) {
 	}
 	for i := range 30 {
 		touch(t, dir, `{"model":{}}`+strings.Repeat(" ", i))
-		r.Reload(t.Context())
+		look(t, r)
 	}
 	close(stop)
 	group.Wait()
