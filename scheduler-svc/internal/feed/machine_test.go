@@ -299,6 +299,37 @@ func TestMendsInARowWait(t *testing.T) {
 	require.Equal(t, Live, s.stream.State())
 }
 
+// TestANewEpochEndsTheWait: failures while an adapter was away say nothing about the one that is back. A worker that
+// begins epoch after epoch gets no more asks for it.
+func TestANewEpochEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, nil)
+	s.live()
+	s.sleep(2 * time.Second)
+	s.delta(3, 12)
+	for range 8 { // its adapter is gone: the wait grows to RetryMax
+		s.machine.Snapshot(s.now, s.ask(), Answer{Err: errors.New("refused")})
+		s.sleep(time.Second)
+	}
+	s.machine.Snapshot(s.now, s.ask(), Answer{Err: errors.New("refused")})
+	s.sleep(100 * time.Millisecond)
+	require.Empty(t, s.asks)
+	s.beat(4, 0)
+	s.answer(s.ask(), 4, 0)
+	s.at(4, 0, 0)
+	require.Equal(t, Live, s.stream.State())
+	asked := 0
+	for epoch := range uint64(3) {
+		s.beat(5+epoch, 0)
+		for _, a := range s.asks {
+			s.machine.Snapshot(s.now, a, Answer{Err: errors.New("refused")})
+			asked++
+		}
+		s.asks = nil
+	}
+	require.Equal(t, 1, asked)
+}
+
 // TestMendsInARowWaitByWhatTheyCost: a snapshot that took long makes the next one wait up to RetryMax, a quick one hardly.
 func TestMendsInARowWaitByWhatTheyCost(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,9 @@ func (s *stream) late(now time.Time) bool {
 func (s *stream) newEpoch(now time.Time, epoch uint64) {
 	first := s.newest == 0 && s.State() == Empty
 	s.newest = epoch
+	if now.Sub(s.settled) >= s.machine.limits.RetryMax { // its adapter is there, whatever failed before
+		s.backoff, s.retryAt = 0, time.Time{}
+	}
 	s.forgetBuffer()
 	if first {
 		return

@@ -24,7 +24,7 @@ import (
 
 const (
 	// reconnectWait is short because a consumer that missed deltas serves stale knowledge until it is back.
-	reconnectWait   = 250 * time.Millisecond
+	reconnectWait   = 100 * time.Millisecond
 	reconnectJitter = 100 * time.Millisecond
 	// reconnectBuffer is what may be published while disconnected. Older deltas are worth nothing after a snapshot.
 	reconnectBuffer = 1 << 20

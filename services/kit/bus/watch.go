@@ -76,9 +76,12 @@ func (w *cardWatch) round(ctx context.Context) {
 	}
 }
 
+// openLimit bounds the set-up of a watch, a few round trips: when an answer is lost, the next attempt must not wait long.
+const openLimit = time.Second
+
 // open starts a watch; updates is nil when that is not possible now.
 func (w *cardWatch) open(ctx context.Context) (updates <-chan jetstream.KeyValueEntry, stop func()) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	kv, err := w.bus.bucket(ctx)
 	if err == nil {

@@ -71,7 +71,7 @@ const (
 // for what is back. gRPC's own first pause is a second, its longest two minutes.
 const (
 	reconnectFirst = 50 * time.Millisecond
-	reconnectLast  = time.Second
+	reconnectLast  = 250 * time.Millisecond
 	// connectLimit bounds one attempt: a machine that is gone answers nothing.
 	connectLimit = 5 * time.Second
 )

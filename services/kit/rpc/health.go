@@ -93,17 +93,30 @@ func (h *healthPublisher) start(services []string) {
 	}
 	go func() {
 		defer close(h.done)
-		tick := time.NewTicker(h.every)
-		defer tick.Stop()
+		pause := time.NewTimer(h.pause(last))
+		defer pause.Stop()
 		for {
 			select {
-			case <-tick.C:
+			case <-pause.C:
 				last = h.poll(ctx, services, &last)
+				pause.Reset(h.pause(last))
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
+}
+
+// unreadyEvery is how often a server is asked that is not ready: its callers wait for it, and the question is a call
+// within the process.
+const unreadyEvery = 50 * time.Millisecond
+
+// pause is the time to the next poll after an answer; an empty one is good.
+func (h *healthPublisher) pause(why string) time.Duration {
+	if why == "" {
+		return h.every
+	}
+	return min(h.every, unreadyEvery)
 }
 
 // poll asks once and publishes; it logs when the answer differs from the last one.

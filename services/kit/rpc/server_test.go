@@ -293,6 +293,31 @@ func TestMemWaitsForFirstServer(t *testing.T) {
 	})
 }
 
+// TestUnreadyIsAskedOften: a server that becomes ready is served at once, however rarely a ready one is asked.
+func TestUnreadyIsAskedOften(t *testing.T) {
+	t.Parallel()
+	e := &echo{unary: func(context.Context, *text) (*text, error) { return say(""), nil }}
+	srv, err := rpc.NewServer(rpc.ServerConfig{Address: "tcp://127.0.0.1:0", HealthEvery: time.Hour},
+		rpc.ServerDeps{Log: kittest.Logger(t)})
+	require.NoError(t, err)
+	e.register(srv)
+	var asked atomic.Int32
+	srv.SetReady(func(context.Context) error {
+		if asked.Add(1) > 2 {
+			return nil
+		}
+		return errors.New("loading")
+	})
+	require.NoError(t, srv.Start(t.Context()))
+	conn := kittest.Dial(t, srv.Addr(), nil)
+	kittest.Eventually(t, func() error {
+		_, err := callUnary(shortly(t), conn, "")
+		return err
+	})
+	require.EqualValues(t, 3, asked.Load(), "a ready server is not asked again before its time")
+	require.NoError(t, srv.Stop(shortly(t)))
+}
+
 // TestClientsAvoidUnready: a tcp:// client sends nothing to a server whose health says no.
 func TestClientsAvoidUnready(t *testing.T) {
 	t.Parallel()

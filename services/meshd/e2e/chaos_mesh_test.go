@@ -83,8 +83,7 @@ func independent(t *testing.T, rows []supervise.Process) []supervise.Process {
 // freePort is a port that nobody listens on.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := listenLow(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }

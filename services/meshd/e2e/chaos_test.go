@@ -100,7 +100,8 @@ func strike(t *testing.T, m *many, l *load, b blow) {
 		l.awaitWhole(t, 2*loadCallers) // what broke off with the old one has been told
 		l.doorClosed(false)
 	}
-	eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, 0, after) })
+	first := recovery{back: back}
+	eventually(t, rightLimit, func() error { return adapters.rightBy(t.Context(), c, 0, after, &first) })
 	right := time.Since(back)
 	eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, 1, 0) })
 	all := time.Since(back)
@@ -108,8 +109,8 @@ func strike(t *testing.T, m *many, l *load, b blow) {
 	answer := time.Since(back)
 	l.awaitWhole(t, 4*loadCallers)
 	text, _ := l.take(t)
-	t.Logf("%s: ready after %s; from then index right %s (all workers %s), exact answer %s; calls: %s", b.part,
-		back.Sub(began).Round(time.Millisecond), right.Round(time.Millisecond), all.Round(time.Millisecond),
+	t.Logf("%s: ready after %s; from then index right %s (%s; all workers %s), exact answer %s; calls: %s", b.part,
+		back.Sub(began).Round(time.Millisecond), right.Round(time.Millisecond), &first, all.Round(time.Millisecond),
 		answer.Round(time.Millisecond), text)
 }
 
@@ -149,15 +150,16 @@ func frozen(t *testing.T, m *many, l *load) {
 	}
 	require.NoError(t, m.set.Signal(supervise.SimulatedName(0), syscall.SIGCONT))
 	back := time.Now()
+	steps := recovery{back: back}
 	for i := range workerCount {
-		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
+		eventually(t, rightLimit, func() error { return adapters.rightBy(t.Context(), c, i, 0, &steps) })
 	}
 	right := time.Since(back)
 	l.awaitWhole(t, 4*loadCallers)
 	text, broken := l.take(t)
 	require.Zero(t, broken, "a worker that goes on finishes its calls: %s", text)
-	t.Logf("worker frozen for %s: out of the candidates after %s; index right %s after it goes on; calls: %s",
-		back.Sub(began).Round(time.Millisecond), out.Round(time.Millisecond), right.Round(time.Millisecond), text)
+	t.Logf("worker frozen for %s: out of the candidates after %s; index right %s (%s) after it goes on; calls: %s",
+		back.Sub(began).Round(time.Millisecond), out.Round(time.Millisecond), right.Round(time.Millisecond), &steps, text)
 }
 
 // busGone takes NATS away for longer than a lease: every call still ends whole, by the last view, and the index comes
@@ -182,13 +184,14 @@ func busGone(t *testing.T, m *many, l *load) {
 	require.Zero(t, broken, "calls broke while NATS was away: %s", text)
 	m.start(t, "nats")
 	back := time.Now()
+	steps := recovery{back: back}
 	for i := range workerCount {
-		eventually(t, rightLimit, func() error { return adapters.right(t.Context(), c, i, 0) })
+		eventually(t, rightLimit, func() error { return adapters.rightBy(t.Context(), c, i, 0, &steps) })
 	}
 	right := time.Since(back)
 	l.awaitWhole(t, 4*loadCallers)
 	after, broken := l.take(t)
 	require.Zero(t, broken, "calls broke after NATS was back: %s", after)
-	t.Logf("NATS away %s: %s (%d whole in all); index right again %s after it is back", busOutage, text, served,
-		right.Round(time.Millisecond))
+	t.Logf("NATS away %s: %s (%d whole in all); index right again %s after it is back (%s)", busOutage, text, served,
+		right.Round(time.Millisecond), &steps)
 }

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -111,22 +114,60 @@ const readings = 8
 // right says whether the scheduler's index of a worker is exact and equals the adapter's mirror at the same position of
 // an epoch after the given one.
 func (m mirrors) right(ctx context.Context, c *caller, worker int, after uint64) (err error) {
+	return m.rightBy(ctx, c, worker, after, &recovery{})
+}
+
+// rightBy is right that notes in a recovery how far the worker has come.
+func (m mirrors) rightBy(ctx context.Context, c *caller, worker int, after uint64, r *recovery) (err error) {
 	for range readings {
-		if err = m.equal(ctx, c, worker, after); err == nil {
+		if err = m.equal(ctx, c, worker, after, r); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
+// recovery is when a part's coming back reached each step: a scheduler answers that knows the worker, its card says
+// ready, its events flow, the index is trusted, and it equals the mirror.
+type recovery struct {
+	back  time.Time
+	steps []string
+	at    []time.Duration
+}
+
+// reach notes that a step was reached, and that those before it were.
+func (r *recovery) reach(step string) {
+	if !slices.Contains(r.steps, step) {
+		r.steps, r.at = append(r.steps, step), append(r.at, time.Since(r.back))
+	}
+}
+
+func (r *recovery) String() string {
+	parts := make([]string, len(r.steps))
+	for i, step := range r.steps {
+		parts[i] = fmt.Sprintf("%s %s", step, r.at[i].Round(time.Millisecond))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // equal reads both sides once.
-func (m mirrors) equal(ctx context.Context, c *caller, worker int, after uint64) error {
+func (m mirrors) equal(ctx context.Context, c *caller, worker int, after uint64, r *recovery) error {
 	index, err := indexOf(ctx, c, workerID(worker))
 	if err != nil {
 		return err
 	}
-	if index.state != "WORKER_STATE_READY" || index.events != "EVENT_STATE_LIVE" || index.certainty != "CERTAINTY_EXACT" {
-		return fmt.Errorf("%s is %s, %s, %s", workerID(worker), index.state, index.events, index.certainty)
+	r.reach("listed")
+	for _, step := range []struct {
+		name, got, want string
+	}{
+		{"ready", index.state, "WORKER_STATE_READY"},
+		{"live", index.events, "EVENT_STATE_LIVE"},
+		{"exact", index.certainty, "CERTAINTY_EXACT"},
+	} {
+		if step.got != step.want {
+			return fmt.Errorf("%s is %s, %s, %s", workerID(worker), index.state, index.events, index.certainty)
+		}
+		r.reach(step.name)
 	}
 	mirror, err := m.snapshot(ctx, worker)
 	if err != nil {
@@ -138,6 +179,7 @@ func (m mirrors) equal(ctx context.Context, c *caller, worker int, after uint64)
 	if diff := cmp.Diff(mirror, index.held); diff != "" {
 		return fmt.Errorf("%s: mirror and index differ (-mirror +index):\n%s", workerID(worker), diff)
 	}
+	r.reach("equal")
 	return nil
 }
 

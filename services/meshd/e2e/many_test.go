@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -93,12 +94,27 @@ func freePorts(t *testing.T) supervise.Ports {
 		fields = append(fields, &w.HTTP, &w.Events, &w.Replay, &w.GRPC, &w.Admin)
 	}
 	for _, field := range fields {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		l := listenLow(t)
 		defer l.Close()
 		*field = l.Addr().(*net.TCPAddr).Port
 	}
 	return p
+}
+
+// Ports that are released before a process takes them are looked for below 32768, where neither Linux nor macOS puts the
+// near ends of outgoing connections: those take a released port within milliseconds on a busy machine.
+const lowPort, highPort = 10_000, 32_000
+
+// listenLow listens at a port that stays free when it is released.
+func listenLow(t *testing.T) net.Listener {
+	t.Helper()
+	for range 1000 {
+		if l, err := net.Listen("tcp", loopback(lowPort+rand.IntN(highPort-lowPort))); err == nil {
+			return l
+		}
+	}
+	require.Fail(t, "no free port")
+	return nil
 }
 
 func (m *many) URL(*testing.T) string { return "http://" + loopback(m.ports.GatewayREST) }

@@ -36,6 +36,8 @@ const (
 type View struct {
 	Life   Life
 	Detail string
+	// Suspect is true after a call that failed: the next answer decides what the worker is.
+	Suspect bool
 	// Generation grows when the worker is found anew: at the start and after it was gone.
 	Generation uint64
 	Models     []Model
@@ -90,6 +92,7 @@ func (w *Watcher) Step(ctx context.Context) View {
 		w.failures = 0
 		w.judge()
 	}
+	w.view.Suspect = w.failures > 0
 	return w.view
 }
 

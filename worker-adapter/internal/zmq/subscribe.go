@@ -12,9 +12,9 @@ import (
 
 const (
 	// firstRetry and lastRetry bound the pause between attempts to connect: a worker that restarts is heard again
-	// within a quarter of a second, one that is gone costs two attempts a second.
+	// within a quarter of a second, one that is gone costs four attempts a second.
 	firstRetry = 50 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
+	lastRetry  = 250 * time.Millisecond
 	// maxPublishers bounds the connections to a bound socket.
 	maxPublishers = 8
 	// seqBytes is the size of a sequence number.
