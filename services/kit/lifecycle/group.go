@@ -189,8 +189,8 @@ func (g *Group) Stop(ctx context.Context) error {
 
 // stop spends one grace on both Stop and the return of Run. A component that overruns it keeps its goroutine; the group
 // goes on, because others still have work to save.
-func (m *member) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, m.Grace)
+func (m *member) stop(all context.Context) error {
+	ctx, cancel := context.WithTimeout(all, m.Grace)
 	defer cancel()
 	var err error
 	if m.Stop != nil {
@@ -205,7 +205,11 @@ func (m *member) stop(ctx context.Context) error {
 	select {
 	case <-m.ended:
 	case <-ctx.Done():
-		err = errors.Join(err, fmt.Errorf("still running after %s", m.Grace))
+		late := fmt.Errorf("still running after %s", m.Grace)
+		if all.Err() != nil {
+			late = errors.New("still running when its grace was cut short")
+		}
+		err = errors.Join(err, late)
 	}
 	return err
 }

@@ -199,6 +199,23 @@ func TestGrace(t *testing.T) {
 	})
 }
 
+// TestCutGrace: a stop that is cut short names no grace that nobody waited for.
+func TestCutGrace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		g, err := lifecycle.NewGroup(kittest.Logger(t), lifecycle.Component{
+			Name: "deaf", Grace: time.Minute, Run: func(context.Context) error { <-release; return nil },
+		})
+		require.NoError(t, err)
+		require.NoError(t, g.Start(t.Context()))
+		now, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.EqualError(t, g.Stop(now), "stop deaf: still running when its grace was cut short")
+	})
+}
+
 func TestStack(t *testing.T) {
 	t.Parallel()
 	var s lifecycle.Stack
