@@ -65,6 +65,8 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 	}{
 		{"unknown command", []string{"start"}, exitUsage, []string{"kvmesh --help"}},
 		{"no configuration here", []string{"up"}, exitFailed, []string{"deploy/config/demo.yaml", "--config FILE"}},
+		{"mesh with a file", []string{"up", "--mesh", "--config", bad}, exitFailed, []string{"leave out --config"}},
+		{"mesh with a key", []string{"up", "--mesh", "--set", "log.level=warn"}, exitFailed, []string{"--set"}},
 		{"wrong configuration", []string{"config", "--config", bad}, exitFailed, []string{"gatway", "gateway"}},
 		{"serve without a file", []string{"serve", "gateway"}, exitFailed, []string{"--config FILE"}},
 		{"nobody there", []string{"workers", "--url", "http://127.0.0.1:1"}, exitFailed, []string{"is the mesh up?"}},

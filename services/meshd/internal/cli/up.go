@@ -30,6 +30,10 @@ type upCommand struct {
 // Run starts the mesh, greets, and serves until a signal.
 func (c *upCommand) Run(ctx context.Context, p *Process) error {
 	if c.Mesh {
+		if c.Config != "" || len(c.Set) > 0 {
+			return errors.New("--mesh starts what deploy/config/mesh.yaml describes: leave out --config, $KVMESH_CONFIG and " +
+				"--set, and set that file's variables")
+		}
 		return supervise.Run(ctx, supervise.Options{
 			Out: p.Stdout, Errors: p.Stderr, Signals: p.Signals, Verbose: c.Verbose,
 		})
