@@ -21,11 +21,12 @@ import (
 type binaries struct {
 	once sync.Once
 	dir  string
+	own  string // the folder that was made for this run, if one was
 	err  error
 	out  bytes.Buffer
 }
 
-// built is shared by the tests of this package; the folder belongs to the first test's process and ends with it.
+// built is shared by the tests of this package; TestMain removes what was built.
 var built binaries
 
 func (b *binaries) folder(t *testing.T) string {
@@ -34,10 +35,11 @@ func (b *binaries) folder(t *testing.T) string {
 		if b.dir = os.Getenv("KVMESH_BIN"); b.dir != "" {
 			return
 		}
-		b.dir, b.err = os.MkdirTemp("", "kvmesh-e2e-")
+		b.own, b.err = os.MkdirTemp("", "kvmesh-e2e-")
 		if b.err != nil {
 			return
 		}
+		b.dir = b.own
 		cmd := exec.Command("make", "binaries", "BIN="+b.dir)
 		cmd.Dir = repository(t)
 		cmd.Stdout, cmd.Stderr = &b.out, &b.out

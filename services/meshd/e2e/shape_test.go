@@ -6,15 +6,24 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
 )
 
-func TestMain(m *testing.M) { kittest.Leak(m) }
+func TestMain(m *testing.M) {
+	kittest.Leak(m, goleak.Cleanup(func(code int) {
+		if built.own != "" {
+			os.RemoveAll(built.own)
+		}
+		os.Exit(code)
+	}))
+}
 
 // shape is a running mesh that a scenario can hurt. Workers are numbered from 0.
 type shape interface {
