@@ -19,6 +19,10 @@ help: ## List the targets
 deps: ## Check that Go, a C compiler and cargo are there, with one sentence for each that is not
 	@tools/deps.sh go cc cargo
 
+.PHONY: deps-test
+deps-test:
+	@tools/deps.sh go cc cargo python3 node npm
+
 .PHONY: native
 native: deps ## Build the tokenizer library (once per version, cached in the user's cache folder)
 	@$(TOOL) run ./libtokenizers
@@ -46,7 +50,7 @@ up-mesh: build ## The same as separate processes over TCP, with a real NATS serv
 	@exec bin/kvmesh up --mesh
 
 .PHONY: test
-test: native test-go test-clients ## Run every test: unit, end to end, official clients
+test: deps-test native test-go test-clients ## Run every test: unit, end to end, official clients
 
 .PHONY: test-go
 test-go: build ## All Go tests under the race detector, in both shapes of the mesh

@@ -11,9 +11,10 @@ step "format"
 bad=$(sources | sed 's|^|../|' | GOWORK=off xargs go -C tools tool gofumpt -l)
 [ -z "$bad" ] || fail "run 'make fmt'; not formatted: $bad"
 
-step "budgets: no file over 600 lines, no init()"
+step "budgets: no file over 600 lines, few lines over 120 columns, no init()"
 sources | xargs wc -l | awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; bad = 1 } END { exit bad }' \
   || fail "split these files by noun"
+sources | xargs awk 'length > 120 { long++ } END { exit long * 100 > NR }' || fail "break lines: over 1 % have more than 120 columns"
 ! sources | xargs grep -nE '^func init\(\)' || fail "init() is not used here: pass dependencies in"
 
 step "go and toolchain lines agree"
@@ -27,6 +28,18 @@ before=$(find proto/gen docs/configuration.md -type f -exec sha256sum {} + | sor
 tools/generate.sh
 after=$(find proto/gen docs/configuration.md -type f -exec sha256sum {} + | sort -k2 | sha256sum)
 [ "$before" = "$after" ] || fail "proto/gen or docs/configuration.md was not current; it is now: commit it"
+
+step "contracts break nothing that was released"
+release=$(git tag --list 'proto/v*' --sort=-v:refname | head -n 1)
+if [ -z "$release" ]; then
+  echo "nothing was released yet: there is no tag proto/v*"
+else
+  old=$(mktemp -d)
+  trap 'rm -rf "$old"' EXIT
+  git archive "$release" buf.yaml proto | tar -x -C "$old"
+  cp -r third_party "$old/"
+  bin/buf breaking --against "$old" || fail "this breaks callers of $release: add, do not change"
+fi
 
 step "each module alone: tidy and build"
 for m in $modules; do
