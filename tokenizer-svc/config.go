@@ -25,8 +25,8 @@ type Config struct {
 	Parallel int `yaml:"parallel" doc:"encodes at once; the number of cores when not set"`
 	// AuditEvery compares every n-th request of a model with the reference, off its path; -1 compares none.
 	AuditEvery int `yaml:"audit_every" doc:"every n-th request is compared with the reference engine; -1 for none"`
-	// SegmentCacheBytes bounds the ids kept of earlier prompts' segments, over all models.
-	SegmentCacheBytes conf.Bytes `yaml:"segment_cache_bytes" doc:"memory for ids of earlier prompts' segments, all models"`
+	// SegmentCacheBytes bounds what is kept of earlier prompts' segments, over all models.
+	SegmentCacheBytes conf.Bytes `yaml:"segment_cache_bytes" doc:"memory for the hashes of earlier prompts' segments, all models"`
 	// NoSegmentCache encodes every prompt whole.
 	NoSegmentCache bool `yaml:"no_segment_cache" doc:"encode every prompt whole"`
 	// MaxTextBytes bounds one text.

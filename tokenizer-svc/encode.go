@@ -76,8 +76,8 @@ func (s *Service) HashTokens(
 	return &tokenizerv1.HashTokensResponse{UnitHashes: hashes, UnitTokens: unit}, nil
 }
 
-// encode does one text with a model that the caller holds. Ids live in a pooled buffer unless they are asked for: a
-// message keeps what it is given for as long as its receiver likes.
+// encode does one text with a model that the caller holds. It works in pooled memory: a message keeps what it is given
+// for as long as its receiver likes.
 func (s *Service) encode(
 	ctx context.Context, m *model.Model, req *tokenizerv1.EncodeRequest,
 ) (*tokenizerv1.EncodeResponse, error) {
@@ -94,39 +94,46 @@ func (s *Service) encode(
 		defer s.leave()
 	}
 	start := time.Now()
-	buffer := s.ids.Get().(*[]uint32)
-	ids, err := encodeText(m, (*buffer)[:0], req)
-	if err != nil {
+	e := s.encodings.Get().(*model.Encoding)
+	defer func() {
+		if e.Cap() <= maxPooledIDs {
+			e.Reset()
+			s.encodings.Put(e)
+		}
+	}()
+	in := unitHashes(req.GetSalting())
+	r := model.Request{
+		Text: req.GetText(), Cuts: req.GetCuts(), AddSpecial: req.GetAddSpecialTokens(), WantIDs: req.GetWantTokenIds() || !in,
+		Root: root(req.GetModel(), req.GetSalting()), Salt: req.GetSalting().GetCacheSalt(),
+	}
+	if err := m.Units(e, r); err != nil {
 		return nil, fault.Wrap(faultv1.Reason_REASON_TOKENIZER_FAILED, err, "the tokenizer of %q refused the text",
 			m.Name())
 	}
-	s.metrics.encoded(m, len(req.GetText()), len(ids), time.Since(start))
-	if len(req.GetCuts()) == 0 {
-		s.auditor.Offer(m, req.GetText(), ids, req.GetAddSpecialTokens())
+	s.metrics.encoded(m, len(req.GetText()), e.Tokens(), time.Since(start))
+	s.audit(m, r, e)
+	resp := &tokenizerv1.EncodeResponse{TokenCount: uint32(e.Tokens()), UnitTokens: kvblock.UnitTokens}
+	if in {
+		resp.UnitHashes = append(make([]uint64, 0, len(e.Units())), e.Units()...)
+	} else {
+		resp.UnitHashes, resp.UnitTokens = hash(req.GetModel(), req.GetSalting(), e.IDs())
 	}
-	resp := &tokenizerv1.EncodeResponse{TokenCount: uint32(len(ids))}
-	resp.UnitHashes, resp.UnitTokens = hash(req.GetModel(), req.GetSalting(), ids)
 	if req.GetWantTokenIds() {
-		resp.TokenIds = append(make([]uint32, 0, len(ids)), ids...)
-	}
-	if cap(ids) <= maxPooledIDs {
-		*buffer = ids
-		s.ids.Put(buffer)
+		resp.TokenIds = append(make([]uint32, 0, len(e.IDs())), e.IDs()...)
 	}
 	return resp, nil
 }
 
-// encodeText appends the ids of the text, or of the pieces between its cuts, each encoded alone.
-func encodeText(m *model.Model, dst []uint32, req *tokenizerv1.EncodeRequest) (ids []uint32, err error) {
-	text := req.GetText()
-	start := 0
-	for _, cut := range req.GetCuts() {
-		if dst, err = m.Encode(dst, text[start:cut], false); err != nil {
-			return dst, err
-		}
-		start = int(cut)
+// audit offers a served encoding for comparison.
+func (s *Service) audit(m *model.Model, r model.Request, e *model.Encoding) {
+	if len(r.Cuts) > 0 {
+		return
 	}
-	return m.Encode(dst, text[start:], req.GetAddSpecialTokens())
+	served := model.Served{Request: r, Units: e.Units(), Tokens: e.Tokens()}
+	if r.WantIDs {
+		served.IDs = e.IDs()
+	}
+	s.auditor.Offer(m, served)
 }
 
 // checkCuts refuses offsets that are not in order or outside the text, and special tokens, which go around a whole.
@@ -142,17 +149,25 @@ func checkCuts(req *tokenizerv1.EncodeRequest) error {
 	return nil
 }
 
-// hash returns the hashes of the full units of ids. A block size that is a multiple of the unit is hashed in units,
-// since such a worker's blocks are whole numbers of them.
+// unitHashes tells whether a worker's blocks are whole numbers of units, which are hashed then.
+func unitHashes(salting *tokenizerv1.Salting) bool {
+	return salting.GetBlockTokens()%kvblock.UnitTokens == 0
+}
+
+// root is the root of the chains of unit hashes.
+func root(name string, salting *tokenizerv1.Salting) uint64 {
+	return kvblock.Namespace{Model: name, LoRA: salting.GetLoraName()}.Root()
+}
+
+// hash returns the hashes of the full units of ids, or of the worker's own blocks where those are no units.
 func hash(name string, salting *tokenizerv1.Salting, ids []uint32) (hashes []uint64, unitTokens uint32) {
-	root := kvblock.Namespace{Model: name, LoRA: salting.GetLoraName()}.Root()
-	block := int(salting.GetBlockTokens())
-	if block%kvblock.UnitTokens == 0 {
+	if unitHashes(salting) {
 		hashes = make([]uint64, 0, len(ids)/kvblock.UnitTokens)
-		return kvblock.AppendUnits(hashes, root, ids, salting.GetCacheSalt()), kvblock.UnitTokens
+		return kvblock.AppendUnits(hashes, root(name, salting), ids, salting.GetCacheSalt()), kvblock.UnitTokens
 	}
+	block := int(salting.GetBlockTokens())
 	hashes = make([]uint64, 0, len(ids)/block)
-	return kvblock.AppendBlocks(hashes, root, ids, block, salting.GetCacheSalt()), uint32(block)
+	return kvblock.AppendBlocks(hashes, root(name, salting), ids, block, salting.GetCacheSalt()), uint32(block)
 }
 
 // acquire maps the registry's errors to faults. The caller releases the model.

@@ -39,8 +39,8 @@ type Service struct {
 	threads  *hf.Threads
 	metrics  *metrics
 	// slots holds one entry per encode that runs.
-	slots chan struct{}
-	ids   sync.Pool
+	slots     chan struct{}
+	encodings sync.Pool
 }
 
 var _ tokenizerv1.TokenizerServiceServer = (*Service)(nil)
@@ -55,7 +55,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		cache = segment.NewCache(int(cfg.SegmentCacheBytes))
 	}
 	s := &Service{cfg: cfg, threads: hf.NewThreads(cfg.FastThreads), slots: make(chan struct{}, cfg.Parallel)}
-	s.ids.New = func() any { return new([]uint32) }
+	s.encodings.New = func() any { return new(model.Encoding) }
 	s.metrics = newMetrics(s, cache)
 	log := deps.Log
 	s.auditor = model.NewAuditor(cfg.AuditEvery, func(m *model.Model, o model.Outcome) {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,11 +21,7 @@ func TestMain(m *testing.M) {
 // BenchmarkGateway prints the table and writes it to bench/gateway.txt of the repository. One iteration is the whole
 // comparison.
 func BenchmarkGateway(b *testing.B) {
-	rounds := 4
-	if os.Getenv("KVMESH_BENCH_ROUNDS") != "" {
-		_, err := fmt.Sscan(os.Getenv("KVMESH_BENCH_ROUNDS"), &rounds)
-		require.NoError(b, err)
-	}
+	rounds := number(b, "KVMESH_BENCH_ROUNDS", 4)
 	only := os.Getenv("KVMESH_BENCH_ONLY")
 	for b.Loop() {
 		table := compare(b, rounds, only).String()
@@ -36,6 +31,16 @@ func BenchmarkGateway(b *testing.B) {
 			require.NoError(b, os.WriteFile(path, []byte(table+notes(path)), 0o644))
 		}
 	}
+}
+
+// number is a variable's value, or otherwise where it is not set.
+func number(tb testing.TB, variable string, otherwise int) int {
+	tb.Helper()
+	if text := os.Getenv(variable); text != "" {
+		_, err := fmt.Sscan(text, &otherwise)
+		require.NoError(tb, err, variable)
+	}
+	return otherwise
 }
 
 // notes is what people wrote below the table of the stored file.
@@ -67,10 +72,15 @@ func arms(tb testing.TB, worker string) []*arm {
 	if bin := os.Getenv(binariesVariable); bin != "" {
 		one, err := newSite(bin, tb.TempDir(), worker)
 		require.NoError(tb, err)
-		keep(one.whole())
+		keep(one.whole("mesh"))
 		many, err := newSite(bin, tb.TempDir(), worker)
 		require.NoError(tb, err)
 		keep(many.apart())
+	}
+	if bin := os.Getenv(earlierVariable); bin != "" {
+		earlier, err := newSite(bin, tb.TempDir(), worker)
+		require.NoError(tb, err)
+		keep(earlier.whole("earlier"))
 	}
 	return out
 }
@@ -87,7 +97,9 @@ func compare(tb testing.TB, rounds int, only string) *table {
 		for _, a := range all {
 			if strings.Contains(wanted, a.name) {
 				kept = append(kept, a)
+				continue
 			}
+			a.stop()
 		}
 		all = kept
 	}
@@ -95,7 +107,7 @@ func compare(tb testing.TB, rounds int, only string) *table {
 	made := newLanes(tb)
 	for _, s := range scenarios() {
 		if strings.Contains(s.name, only) {
-			t.scenarios = append(t.scenarios, s)
+			t.scenarios = append(t.scenarios, s.shorter(number(tb, "KVMESH_BENCH_SHORTER", 1)))
 		}
 	}
 	stop := profileMesh(tb, all)
@@ -134,29 +146,36 @@ func measure(tb testing.TB, t *table, a *arm, s scenario, made *lanes) {
 	})
 }
 
-// profileMesh takes a CPU profile of the all-in-one process while the rounds run, where one is asked for.
+// profileMesh takes a CPU profile of the all-in-one process while the rounds run, and one of all it allocated, where
+// they are asked for.
 func profileMesh(tb testing.TB, all []*arm) (stop func()) {
 	tb.Helper()
 	dir := os.Getenv(profileVariable)
 	for _, a := range all {
-		if dir == "" || a.admin == "" {
+		if dir == "" || a.name != "mesh" {
 			continue
 		}
-		ctx, cancel := context.WithCancel(tb.Context())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			url := "http://" + a.admin + "/debug/pprof/profile?seconds=" + os.Getenv("KVMESH_BENCH_PROFILE_SECONDS")
-			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return
-			}
-			defer resp.Body.Close()
-			b, _ := io.ReadAll(resp.Body)
-			_ = os.WriteFile(filepath.Join(dir, "mesh.prof"), b, 0o644)
+			seconds := os.Getenv("KVMESH_BENCH_PROFILE_SECONDS")
+			save(a, "profile?seconds="+seconds, filepath.Join(dir, "mesh.prof"))
 		}()
-		return func() { <-done; cancel() }
+		return func() {
+			<-done
+			save(a, "allocs", filepath.Join(dir, "mesh.allocs"))
+		}
 	}
 	return func() {}
+}
+
+// save stores one of an arm's profiles.
+func save(a *arm, name, path string) {
+	resp, err := http.Get("http://" + a.admin + "/debug/pprof/" + name)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	_ = os.WriteFile(path, b, 0o644)
 }

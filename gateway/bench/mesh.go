@@ -15,6 +15,10 @@ import (
 // and the worker's adapter and the event plane run.
 const binariesVariable = "KVMESH_BIN"
 
+// earlierVariable is a folder with binaries of an earlier state. With it that state's all-in-one process runs beside the
+// present one, so that a change is judged within one run.
+const earlierVariable = "KVMESH_BENCH_EARLIER"
+
 // site is where a mesh lives: free addresses, the worker it serves, and a folder for its files.
 type site struct {
 	bin, dir, model, upstream string
@@ -59,7 +63,7 @@ func (s *site) write(config string) (path string, log *os.File, err error) {
 }
 
 // whole starts the all-in-one process.
-func (s *site) whole() (*arm, error) {
+func (s *site) whole(name string) (*arm, error) {
 	path, log, err := s.write(fmt.Sprintf(`bus: {url: embedded}
 gateway: {address: %q, server: {address: "mem://gateway"}}
 scheduler: {worker: {max_inflight: 100000}}
@@ -71,7 +75,7 @@ mesh:
 	if err != nil {
 		return nil, err
 	}
-	a := &arm{name: "mesh", addr: s.ports["rest"], admin: s.ports["admin"]}
+	a := &arm{name: name, addr: s.ports["rest"], admin: s.ports["admin"]}
 	return a, s.bring(a, log, []command{{ready: s.ports["admin"] + "/readyz", args: []string{"kvmesh", "up", "--config", path}}})
 }
 

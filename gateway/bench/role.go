@@ -90,6 +90,9 @@ func profile(path string) (stop func(), err error) {
 
 // serveProxy is the yardstick: Go's own reverse proxy, flushing every write.
 func serveProxy(upstream string) (string, error) {
+	var memory obs.MemoryConfig // as our arms, or the comparison would be one of settings
+	memory.SetDefaults()
+	memory.Apply(os.Environ())
 	u, err := url.Parse("http://" + upstream)
 	if err != nil {
 		return "", err

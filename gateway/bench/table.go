@@ -49,8 +49,8 @@ func (t *table) String() string {
 and system time of all processes of an arm. Worker and client are processes of their own on the same machine.
 gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process: prompts
 rendered, tokenised, hashed and routed, adapter and event plane running, though the mock worker sends no cache events.
-processes: the same, one process per service over TCP with a NATS server. Our arms collect garbage as configured (400 %%),
-proxy by Go's default. No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
+processes: the same, one process per service over TCP with a NATS server. All arms, proxy too, collect garbage by the
+same settings (400 %%). No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
 of the prompt was sent before; known: all but the last question was. added: beyond a request straight to the worker in the
 same rounds.
 

@@ -134,7 +134,10 @@ func (r *Record) log(log *slog.Logger, now time.Time) {
 	if r.Cause != nil {
 		attrs = append(attrs, slog.String("cause", r.Cause.Error()))
 	}
-	log.LogAttrs(context.Background(), level, "request", attrs...)
+	// Without the place in the source, which no handler prints and which costs a walk over the stack.
+	line := slog.NewRecord(now, level, "request", 0)
+	line.AddAttrs(attrs...)
+	_ = log.Handler().Handle(context.Background(), line)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -71,10 +71,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Edge, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithDisableChunkedEncoding(),
 	)
-	if err := gatewayv1.RegisterOpenAIServiceHandlerClient(ctx, e.mux, gatewayv1.NewOpenAIServiceClient(deps.Conn)); err != nil {
+	if err := gatewayv1.RegisterMeshServiceHandlerClient(ctx, e.mux, gatewayv1.NewMeshServiceClient(deps.Conn)); err != nil {
 		return nil, err
 	}
-	if err := gatewayv1.RegisterMeshServiceHandlerClient(ctx, e.mux, gatewayv1.NewMeshServiceClient(deps.Conn)); err != nil {
+	// Last, because the mux tries the latest route first.
+	if err := gatewayv1.RegisterOpenAIServiceHandlerClient(ctx, e.mux, gatewayv1.NewOpenAIServiceClient(deps.Conn)); err != nil {
 		return nil, err
 	}
 	return e, nil

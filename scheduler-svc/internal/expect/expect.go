@@ -7,6 +7,7 @@
 package expect
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,15 +18,17 @@ const MaxEntries = 1024
 
 // Set is one target's expectations. The zero value is empty and safe for concurrent use.
 type Set struct {
-	size    atomic.Int32
-	mu      sync.Mutex
-	entries []entry
+	size atomic.Int32
+	mu   sync.Mutex
+	// next, owner and entries are of the same length, in order of age. What every scan looks at lies together, eight
+	// entries to a cache line.
+	next    []uint64 // units[0] of each
+	owner   []uint64
+	entries []*entry
 }
 
 type entry struct {
-	next    uint64 // units[0], beside the header so that a scan touches no other memory
 	units   []uint64
-	owner   uint64
 	expires time.Time
 	keep    bool
 }
@@ -48,9 +51,8 @@ func (s *Set) Insert(x Expectation) {
 	if len(s.entries) == MaxEntries {
 		s.removeAt(0)
 	}
-	s.entries = append(s.entries, entry{
-		next: x.Units[0], units: x.Units, owner: x.Owner, expires: x.Expires, keep: x.Keep,
-	})
+	s.next, s.owner = append(s.next, x.Units[0]), append(s.owner, x.Owner)
+	s.entries = append(s.entries, &entry{units: x.Units, expires: x.Expires, keep: x.Keep})
 	s.size.Store(int32(len(s.entries)))
 }
 
@@ -62,17 +64,15 @@ func (s *Set) Release(owner uint64, done bool, until time.Time) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.entries {
-		if s.entries[i].owner != owner {
-			continue
-		}
-		switch e := &s.entries[i]; {
-		case !done:
-			s.removeAt(i)
-		case !e.keep && until.Before(e.expires):
-			e.expires = until
-		}
+	i := slices.Index(s.owner, owner)
+	if i < 0 {
 		return
+	}
+	switch e := s.entries[i]; {
+	case !done:
+		s.removeAt(i)
+	case !e.keep && until.Before(e.expires):
+		e.expires = until
 	}
 }
 
@@ -86,9 +86,11 @@ func (s *Set) Extend(rest []uint64, now time.Time) int {
 	best := 0
 	// The newest is the likeliest to be the longest. One that does not go on after the best so far cannot be longer, and
 	// one look at its chain tells.
-	for i := len(s.entries) - 1; i >= 0 && best < len(rest); i-- {
-		e := &s.entries[i]
-		if e.next == rest[0] && len(e.units) > best && e.units[best] == rest[best] && !now.After(e.expires) {
+	for i := len(s.next) - 1; i >= 0 && best < len(rest); i-- {
+		if s.next[i] != rest[0] {
+			continue
+		}
+		if e := s.entries[i]; len(e.units) > best && e.units[best] == rest[best] && !now.After(e.expires) {
 			best = common(e.units, rest)
 		}
 	}
@@ -105,10 +107,13 @@ func (s *Set) ExtendWhole(rest []uint64, step int, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	best := 0
-	for i := range s.entries {
-		e := &s.entries[i]
+	for i, next := range s.next {
+		if next != rest[0] {
+			continue
+		}
+		e := s.entries[i]
 		n := len(e.units) / step * step
-		if e.next == rest[0] && n > best && n <= len(rest) && !now.After(e.expires) && e.units[n-1] == rest[n-1] {
+		if n > best && n <= len(rest) && !now.After(e.expires) && e.units[n-1] == rest[n-1] {
 			best = n
 		}
 	}
@@ -123,7 +128,7 @@ func (s *Set) Confirm(holds func(unit uint64) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := len(s.entries) - 1; i >= 0; i-- {
-		e := &s.entries[i]
+		e := s.entries[i]
 		for len(e.units) > 0 && holds(e.units[0]) {
 			e.units = e.units[1:]
 		}
@@ -131,7 +136,7 @@ func (s *Set) Confirm(holds func(unit uint64) bool) {
 			s.removeAt(i)
 			continue
 		}
-		e.next = e.units[0]
+		s.next[i] = e.units[0]
 	}
 }
 
@@ -156,8 +161,8 @@ func (s *Set) Len() int { return int(s.size.Load()) }
 
 // removeAt keeps the order of age.
 func (s *Set) removeAt(i int) {
-	s.entries = append(s.entries[:i], s.entries[i+1:]...)
-	s.entries[:len(s.entries)+1][len(s.entries)] = entry{}
+	s.next, s.owner = slices.Delete(s.next, i, i+1), slices.Delete(s.owner, i, i+1)
+	s.entries = slices.Delete(s.entries, i, i+1)
 	s.size.Store(int32(len(s.entries)))
 }
 

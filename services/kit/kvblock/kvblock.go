@@ -93,6 +93,18 @@ func AppendUnits(dst []uint64, root uint64, ids []uint32, salt string) []uint64 
 	return appendChain(dst, root, ids, chain{tokens: UnitTokens, first: SaltExtra(salt)})
 }
 
+// AppendRest goes on with a chain of AppendUnits: dst holds all its hashes so far and nothing else, ids begin right after
+// the tokens of the last one. An empty dst begins the chain.
+func AppendRest(dst []uint64, root uint64, ids []uint32, salt string) []uint64 {
+	if len(dst) == 0 {
+		return AppendUnits(dst, root, ids, salt)
+	}
+	if len(ids) < UnitTokens {
+		return dst
+	}
+	return appendAfter(slices.Grow(dst, len(ids)/UnitTokens), root, ids, UnitTokens)
+}
+
 // AppendBlocks is AppendUnits for a worker whose block size is no multiple of UnitTokens: one hash per full block of
 // blockTokens ids. For 16 it equals AppendUnits. A blockTokens below 1 appends nothing.
 func AppendBlocks(dst []uint64, root uint64, ids []uint32, blockTokens int, salt string) []uint64 {
@@ -120,23 +132,28 @@ type chain struct {
 	first  []byte
 }
 
-// appendChain walks whole blocks. One buffer holds the preimage: the hash of a block is written over the front of the
-// next one's, and the ids are copied in as they lie in memory.
+// appendChain begins a chain and walks whole blocks.
 func appendChain(dst []uint64, root uint64, ids []uint32, c chain) []uint64 {
 	blocks := len(ids) / c.tokens
 	if blocks == 0 {
 		return dst
 	}
-	prev := Next(root, root, ids[:c.tokens], c.first)
-	dst = append(slices.Grow(dst, blocks), prev)
+	dst = append(slices.Grow(dst, blocks), Next(root, root, ids[:c.tokens], c.first))
+	return appendAfter(dst, root, ids[c.tokens:], c.tokens)
+}
+
+// appendAfter walks the whole blocks that follow the last one in dst. One buffer holds the preimage: the hash of a block
+// is written over the front of the next one's, and the ids are copied in as they lie in memory.
+func appendAfter(dst []uint64, root uint64, ids []uint32, tokens int) []uint64 {
 	var unit [prevBytes + UnitTokens*idBytes]byte
 	buf := unit[:]
-	if c.tokens != UnitTokens {
-		buf = make([]byte, prevBytes+c.tokens*idBytes)
+	if tokens != UnitTokens {
+		buf = make([]byte, prevBytes+tokens*idBytes)
 	}
-	for i := c.tokens; i+c.tokens <= len(ids); i += c.tokens {
+	prev := dst[len(dst)-1]
+	for i := 0; i+tokens <= len(ids); i += tokens {
 		binary.LittleEndian.PutUint64(buf, prev)
-		putIDs(buf[prevBytes:], ids[i:i+c.tokens])
+		putIDs(buf[prevBytes:], ids[i:i+tokens])
 		prev = xxh3.HashSeed(buf, root)
 		dst = append(dst, prev)
 	}

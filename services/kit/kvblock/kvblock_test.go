@@ -269,3 +269,27 @@ func randomText(rnd *rand.Rand, most int) string {
 	}
 	return string(b)
 }
+
+// TestAppendRest cuts the ids of a chain anywhere: what it goes on with is what the whole gives.
+func TestAppendRest(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		ids := make([]uint32, rng.IntN(100))
+		for i := range ids {
+			ids[i] = rng.Uint32()
+		}
+		salt := []string{"", "tenant"}[rng.IntN(2)]
+		var got []uint64
+		for rest := ids; ; {
+			n := rng.IntN(len(rest) + 1)
+			before := len(got)
+			got = kvblock.AppendRest(got, 7, rest[:n], salt)
+			rest = rest[(len(got)-before)*kvblock.UnitTokens:]
+			if n == len(rest) && len(got) == before {
+				break
+			}
+		}
+		require.Equal(t, kvblock.AppendUnits(nil, 7, ids, salt), got)
+	}
+}

@@ -3,6 +3,8 @@ package model
 import (
 	"context"
 	"slices"
+
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 )
 
 const (
@@ -33,12 +35,21 @@ type Auditor struct {
 	queue  chan sample
 }
 
-// sample owns copies of text and ids and a reference to the model.
+// Served is an encoding that was answered with.
+type Served struct {
+	// Request is what was asked for, without cuts.
+	Request Request
+	// IDs are the ids, nil where only Units were made.
+	IDs []uint32
+	// Units and Tokens are the hashes of the full units and the number of ids.
+	Units  []uint64
+	Tokens int
+}
+
+// sample owns copies of what was served and a reference to the model.
 type sample struct {
-	model      *Model
-	text       []byte
-	ids        []uint32
-	addSpecial bool
+	model  *Model
+	served Served
 }
 
 // NewAuditor returns an auditor that takes every n-th request of a model; 0 takes none. report is called for each
@@ -47,17 +58,18 @@ func NewAuditor(every int, report func(*Model, Outcome)) *Auditor {
 	return &Auditor{every: uint64(max(every, 0)), report: report, queue: make(chan sample, auditQueue)}
 }
 
-// Offer gives a finished request to the auditor, which samples it. It never blocks; text and ids are copied if taken.
-func (a *Auditor) Offer(m *Model, text []byte, ids []uint32, addSpecial bool) {
+// Offer gives a finished request to the auditor, which samples it. It never blocks; what is taken is copied.
+func (a *Auditor) Offer(m *Model, s Served) {
 	if a.every == 0 || m.requests.Add(1)%a.every != 0 || m.active.Load() == nil {
 		return
 	}
-	if len(text) > auditMaxBytes || !m.Retain() {
+	if len(s.Request.Text) > auditMaxBytes || !m.Retain() {
 		a.report(m, Dropped)
 		return
 	}
+	s.Request.Text, s.IDs, s.Units = slices.Clone(s.Request.Text), slices.Clone(s.IDs), slices.Clone(s.Units)
 	select {
-	case a.queue <- sample{model: m, text: slices.Clone(text), ids: slices.Clone(ids), addSpecial: addSpecial}:
+	case a.queue <- sample{model: m, served: s}:
 	default:
 		m.Release()
 		a.report(m, Dropped)
@@ -90,13 +102,18 @@ func (a *Auditor) drain() {
 	}
 }
 
-// compare encodes the sample with the reference and distrusts the model when the ids differ.
+// compare encodes the sample with the reference and distrusts the model when what was served differs.
 func (s sample) compare() Outcome {
-	want, err := s.model.reference.AppendIDs(nil, s.text, s.addSpecial)
+	r := &s.served.Request
+	want, err := s.model.reference.AppendIDs(nil, r.Text, r.AddSpecial)
 	if err != nil {
 		return Failed
 	}
-	if equal(want, s.ids) {
+	same := equal(want, s.served.IDs)
+	if s.served.IDs == nil {
+		same = len(want) == s.served.Tokens && slices.Equal(kvblock.AppendUnits(nil, r.Root, want, r.Salt), s.served.Units)
+	}
+	if same {
 		return Equal
 	}
 	s.model.distrust()

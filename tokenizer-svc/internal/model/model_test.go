@@ -303,6 +303,10 @@ func audit(t *testing.T, every int) (*model.Auditor, <-chan model.Outcome) {
 	return auditor, reports
 }
 
+func served(text []byte, ids []uint32) model.Served {
+	return model.Served{Request: model.Request{Text: text}, IDs: ids}
+}
+
 func TestAuditFindsALie(t *testing.T) {
 	t.Parallel()
 	reference, fast := &fake{}, &fake{}
@@ -312,7 +316,7 @@ func TestAuditFindsALie(t *testing.T) {
 	offer := func() []uint32 {
 		ids, err := m.Encode(nil, text, false)
 		require.NoError(t, err)
-		auditor.Offer(m, text, ids, false)
+		auditor.Offer(m, served(text, ids))
 		return ids
 	}
 	right := offer()
@@ -338,7 +342,7 @@ func TestAuditTakesASample(t *testing.T) {
 		auditor, reports := audit(t, every)
 		got := 0
 		for i := range 12 {
-			auditor.Offer(m, []byte("x"), []uint32{'x' + 10}, false)
+			auditor.Offer(m, served([]byte("x"), []uint32{'x' + 10}))
 			if every > 0 && (i+1)%every == 0 {
 				require.Equal(t, model.Equal, <-reports)
 				got++
@@ -355,13 +359,13 @@ func TestAuditDropsWhatItCannotTake(t *testing.T) {
 	reports := make(chan model.Outcome, 64)
 	// Nobody runs this auditor: its queue fills.
 	auditor := model.NewAuditor(1, func(_ *model.Model, o model.Outcome) { reports <- o })
-	auditor.Offer(m, make([]byte, 1<<20), nil, false)
+	auditor.Offer(m, served(make([]byte, 1<<20), nil))
 	require.Equal(t, model.Dropped, <-reports, "too long")
 	for range 4 {
-		auditor.Offer(m, []byte("x"), nil, false)
+		auditor.Offer(m, served([]byte("x"), nil))
 	}
 	require.Empty(t, reports)
-	auditor.Offer(m, []byte("x"), nil, false)
+	auditor.Offer(m, served([]byte("x"), nil))
 	require.Equal(t, model.Dropped, <-reports, "queue full")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -376,7 +380,7 @@ func TestAuditOfAFailingReference(t *testing.T) {
 	m := newModel(t, parts(reference, fast))
 	reference.change = func([]byte, []uint32) ([]uint32, error) { return nil, errors.New("broken") }
 	auditor, reports := audit(t, 1)
-	auditor.Offer(m, []byte("x"), []uint32{1}, false)
+	auditor.Offer(m, served([]byte("x"), []uint32{1}))
 	require.Equal(t, model.Failed, <-reports)
 	used, _ := m.Fast()
 	require.True(t, used, "nothing is proven against the fast engine")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/fixture"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 )
@@ -54,6 +55,11 @@ func compareSegments(t *testing.T, name string, m *model.Model) {
 			got, err := m.Encode(nil, text, turn%2 == 0)
 			require.NoError(t, err)
 			require.True(t, slices.Equal(want, got), "%q", text)
+			var e model.Encoding
+			r := model.Request{Text: text, AddSpecial: turn%2 == 0, Root: 3, Salt: style[0]}
+			require.NoError(t, m.Units(&e, r))
+			require.Equal(t, len(want), e.Tokens(), "%q", text)
+			require.True(t, slices.Equal(kvblock.AppendUnits(nil, r.Root, want, r.Salt), e.Units()), "%q", text)
 		}
 	}
 	hit, missed = m.Stats().HitBytes.Load()-hit, m.Stats().MissBytes.Load()-missed

@@ -3,39 +3,94 @@ package segment
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 )
+
+// chain is the key of pieces after the root of an owner.
+func chain(c *Cache, owner uint64, pieces ...string) Key {
+	k := c.Root(owner, nil)
+	for _, p := range pieces {
+		k = c.After(k, []byte(p))
+	}
+	return k
+}
 
 func TestCacheReturnsWhatWasPut(t *testing.T) {
 	t.Parallel()
 	c := NewCache(1 << 20)
-	_, ok := c.Append(nil, 1, []byte("a"))
-	require.False(t, ok)
-	text, ids := []byte("a"), []uint32{1, 2}
-	c.Put(1, text, ids)
-	text[0], ids[0] = 'z', 9
-	got, ok := c.Append([]uint32{7}, 1, []byte("a"))
-	require.True(t, ok)
-	require.Equal(t, []uint32{7, 1, 2}, got)
-	_, ok = c.Append(nil, 2, []byte("a"))
-	require.False(t, ok, "another owner's entry")
+	k := chain(c, 1, "a")
+	require.Nil(t, c.Find(k))
+	units, tail := []uint64{1, 2}, []uint32{3}
+	c.Put(k, Piece{Units: units, Tail: tail})
+	units[0], tail[0] = 9, 9
+	require.Empty(t, cmp.Diff(&Piece{Units: []uint64{1, 2}, Tail: []uint32{3}}, c.Find(k)))
 	require.Positive(t, c.Bytes())
 	require.Zero(t, c.Evictions())
 }
 
-func TestCachePutTwiceKeepsTheFirst(t *testing.T) {
+// TestKeysAreOfTheWholeChain tells apart everything that the hashes of a piece depend on.
+func TestKeysAreOfTheWholeChain(t *testing.T) {
 	t.Parallel()
 	c := NewCache(1 << 20)
-	c.Put(1, []byte("a"), []uint32{1})
-	size := c.Bytes()
-	c.Put(1, []byte("a"), []uint32{2})
-	require.Equal(t, size, c.Bytes())
-	got, _ := c.Append(nil, 1, []byte("a"))
-	require.Equal(t, []uint32{1}, got)
+	keys := map[string]Key{
+		"one piece":        chain(c, 1, "ab"),
+		"another owner":    chain(c, 2, "ab"),
+		"the same in two":  chain(c, 1, "a", "b"),
+		"in other order":   chain(c, 1, "b", "a"),
+		"after another":    chain(c, 1, "x", "ab"),
+		"twice":            chain(c, 1, "ab", "ab"),
+		"nothing":          chain(c, 1),
+		"an empty piece":   chain(c, 1, ""),
+		"other beginning":  c.After(c.Root(1, []byte("salt")), []byte("ab")),
+		"text as the root": c.Root(1, []byte("ab")),
+		"another process":  chain(NewCache(1<<20), 1, "ab"),
+	}
+	seen := map[Key]string{}
+	for name, k := range keys {
+		require.Empty(t, seen[k], name)
+		seen[k] = name
+	}
+	require.Equal(t, keys["the same in two"], chain(c, 1, "a", "b"))
+}
+
+func TestCachePutTwice(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name                string
+		first, second, want Piece
+	}{
+		{"keeps the first", Piece{Tail: []uint32{1}}, Piece{Tail: []uint32{2}}, Piece{Tail: []uint32{1}}},
+		{
+			"keeps ids",
+			Piece{Tail: []uint32{1}, IDs: []uint32{1}},
+			Piece{Tail: []uint32{1}},
+			Piece{Tail: []uint32{1}, IDs: []uint32{1}},
+		},
+		{
+			"adds ids",
+			Piece{Tail: []uint32{1}},
+			Piece{Tail: []uint32{1}, IDs: []uint32{1}},
+			Piece{Tail: []uint32{1}, IDs: []uint32{1}},
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			c := NewCache(1 << 20)
+			k := chain(c, 1, "a")
+			c.Put(k, row.first)
+			c.Put(k, row.second)
+			got := c.Find(k)
+			require.Empty(t, cmp.Diff(row.want.Tail, got.Tail))
+			require.Equal(t, row.want.IDs, got.IDs)
+			require.EqualValues(t, entryOverheadBytes+4*len(row.want.IDs), c.Bytes())
+			require.Zero(t, c.Evictions())
+		})
+	}
 }
 
 func TestCacheStaysWithinItsBytes(t *testing.T) {
@@ -43,7 +98,7 @@ func TestCacheStaysWithinItsBytes(t *testing.T) {
 	const limit = 256 << 10
 	c := NewCache(limit)
 	for i := range 10_000 {
-		c.Put(1, []byte(fmt.Sprintf("piece %d %s", i, strings.Repeat("x", i%200))), make([]uint32, i%60))
+		c.Put(chain(c, 1, fmt.Sprint(i)), Piece{Units: make([]uint64, i%200), IDs: make([]uint32, i%60)})
 		require.LessOrEqual(t, c.Bytes(), int64(limit))
 	}
 	require.Positive(t, c.Evictions())
@@ -57,27 +112,26 @@ func TestCacheStaysWithinItsBytes(t *testing.T) {
 func TestCacheRefusesPiecesThatWouldFillIt(t *testing.T) {
 	t.Parallel()
 	c := NewCache(shards * 4 << 10)
-	c.Put(1, make([]byte, 2<<10), nil)
+	c.Put(chain(c, 1, "a"), Piece{Units: make([]uint64, 256)})
 	require.Zero(t, c.Bytes())
-	c.Put(1, make([]byte, 512), nil)
+	c.Put(chain(c, 1, "a"), Piece{Units: make([]uint64, 64)})
 	require.Positive(t, c.Bytes())
 }
 
-// TestCacheDropsTheLeastRecentlyUsed compares one shard with a list that is searched from end to end.
+// TestCacheDropsTheLeastRecentlyUsed compares each shard with a list that is searched from end to end.
 func TestCacheDropsTheLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	const each = 8
 	c := NewCache(1)
-	cost := len("p00") + entryOverheadBytes
-	// Room for `each` entries in every shard; 4*cost is the largest that one may have.
 	for i := range c.shards {
-		c.shards[i].limit = each * cost
+		c.shards[i].limit = each * entryOverheadBytes
 	}
 	order := map[*shard][]string{}
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 20_000 {
-		text := fmt.Sprintf("p%02d", rng.IntN(100))[:3]
-		s := c.shard([]byte(text))
+		text := fmt.Sprintf("p%02d", rng.IntN(300)%180)
+		k := chain(c, 1, text)
+		s := c.shard(k)
 		list := order[s]
 		at := -1
 		for i, known := range list {
@@ -85,18 +139,19 @@ func TestCacheDropsTheLeastRecentlyUsed(t *testing.T) {
 				at = i
 			}
 		}
-		_, hit := c.Append(nil, 1, []byte(text))
+		hit := c.Find(k) != nil
 		require.Equal(t, at >= 0, hit, text)
 		if hit {
 			list = append(list[:at], list[at+1:]...)
 		} else {
-			c.Put(1, []byte(text), nil)
+			c.Put(k, Piece{})
 			if len(list) == each {
 				list = list[1:]
 			}
 		}
 		order[s] = append(list, text)
 	}
+	require.Positive(t, c.Evictions())
 }
 
 func TestCacheUnderConcurrentUse(t *testing.T) {
@@ -108,13 +163,13 @@ func TestCacheUnderConcurrentUse(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(worker), 1))
 			for range 3000 {
 				n := rng.IntN(300)
-				text := []byte(fmt.Sprintf("text number %d", n))
-				ids, ok := c.Append(nil, 1, text)
-				if ok && (len(ids) != 1 || ids[0] != uint32(n)) {
-					t.Errorf("%s has ids %v", text, ids)
+				k := chain(c, 1, fmt.Sprint(n))
+				p := c.Find(k)
+				if p != nil && (len(p.Tail) != 1 || p.Tail[0] != uint32(n)) {
+					t.Errorf("piece %d has %v", n, p.Tail)
 				}
-				if !ok {
-					c.Put(1, text, []uint32{uint32(n)})
+				if p == nil {
+					c.Put(k, Piece{Tail: []uint32{uint32(n)}})
 				}
 			}
 		})

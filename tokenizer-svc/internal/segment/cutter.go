@@ -1,6 +1,7 @@
-// Package segment reuses the ids of text seen before. A Cutter divides a prompt right after added tokens (the ends of
-// chat messages), where the ids of the pieces are the ids of the whole; a Cache keeps the ids of pieces by content.
-// A conversation's next turn then costs its new messages only.
+// Package segment reuses what is known of text seen before. A Cutter divides a prompt right after added tokens (the ends
+// of chat messages), where the ids of the pieces are the ids of the whole; a Cache keeps, for every prompt's beginning up
+// to a cut, which unit hashes its last piece adds. A conversation's next turn then costs a hash of its old messages, and
+// encoding its new ones.
 package segment
 
 import "github.com/kvmesh/kvmesh/tokenizer-svc/internal/definition"

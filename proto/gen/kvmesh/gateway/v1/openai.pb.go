@@ -119,9 +119,7 @@ const file_kvmesh_gateway_v1_openai_proto_rawDesc = "" +
 	"\x05model\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x05model2\xda\x0f\n" +
 	"\rOpenAIService\x12u\n" +
-	"\x0fChatCompletions\x12).kvmesh.gateway.v1.ChatCompletionsRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01\x12u\n" +
-	"\x14ChatCompletionsBatch\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/chat/completions/batch0\x01\x12h\n" +
-	"\vCompletions\x12%.kvmesh.gateway.v1.CompletionsRequest\x1a\x14.google.api.HttpBody\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12^\n" +
+	"\x14ChatCompletionsBatch\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/chat/completions/batch0\x01\x12^\n" +
 	"\n" +
 	"ListModels\x12$.kvmesh.gateway.v1.ListModelsRequest\x1a\x14.google.api.HttpBody\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/models0\x01\x12g\n" +
@@ -143,7 +141,9 @@ const file_kvmesh_gateway_v1_openai_proto_rawDesc = "" +
 	"\bMessages\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/v1/messages0\x01\x12r\n" +
 	"\x12CountMessageTokens\x12\x1e.kvmesh.gateway.v1.JSONRequest\x1a\x14.google.api.HttpBody\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/messages/count_tokens0\x01\x12m\n" +
 	"\x0eTranscriptions\x12\x1e.kvmesh.gateway.v1.FormRequest\x1a\x14.google.api.HttpBody\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/audio/transcriptions0\x01\x12i\n" +
-	"\fTranslations\x12\x1e.kvmesh.gateway.v1.FormRequest\x1a\x14.google.api.HttpBody\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/audio/translations0\x01B@Z>github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1;gatewayv1b\x06proto3"
+	"\fTranslations\x12\x1e.kvmesh.gateway.v1.FormRequest\x1a\x14.google.api.HttpBody\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/audio/translations0\x01\x12h\n" +
+	"\vCompletions\x12%.kvmesh.gateway.v1.CompletionsRequest\x1a\x14.google.api.HttpBody\"\x1a\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/completions0\x01\x12u\n" +
+	"\x0fChatCompletions\x12).kvmesh.gateway.v1.ChatCompletionsRequest\x1a\x14.google.api.HttpBody\"\x1f\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/chat/completions0\x01B@Z>github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1;gatewayv1b\x06proto3"
 
 var (
 	file_kvmesh_gateway_v1_openai_proto_rawDescOnce sync.Once
@@ -161,54 +161,54 @@ var file_kvmesh_gateway_v1_openai_proto_msgTypes = make([]protoimpl.MessageInfo,
 var file_kvmesh_gateway_v1_openai_proto_goTypes = []any{
 	(*ListModelsRequest)(nil),      // 0: kvmesh.gateway.v1.ListModelsRequest
 	(*GetModelRequest)(nil),        // 1: kvmesh.gateway.v1.GetModelRequest
-	(*ChatCompletionsRequest)(nil), // 2: kvmesh.gateway.v1.ChatCompletionsRequest
-	(*JSONRequest)(nil),            // 3: kvmesh.gateway.v1.JSONRequest
-	(*CompletionsRequest)(nil),     // 4: kvmesh.gateway.v1.CompletionsRequest
-	(*EmbeddingsRequest)(nil),      // 5: kvmesh.gateway.v1.EmbeddingsRequest
-	(*GetResponseRequest)(nil),     // 6: kvmesh.gateway.v1.GetResponseRequest
-	(*CancelResponseRequest)(nil),  // 7: kvmesh.gateway.v1.CancelResponseRequest
-	(*FormRequest)(nil),            // 8: kvmesh.gateway.v1.FormRequest
+	(*JSONRequest)(nil),            // 2: kvmesh.gateway.v1.JSONRequest
+	(*EmbeddingsRequest)(nil),      // 3: kvmesh.gateway.v1.EmbeddingsRequest
+	(*GetResponseRequest)(nil),     // 4: kvmesh.gateway.v1.GetResponseRequest
+	(*CancelResponseRequest)(nil),  // 5: kvmesh.gateway.v1.CancelResponseRequest
+	(*FormRequest)(nil),            // 6: kvmesh.gateway.v1.FormRequest
+	(*CompletionsRequest)(nil),     // 7: kvmesh.gateway.v1.CompletionsRequest
+	(*ChatCompletionsRequest)(nil), // 8: kvmesh.gateway.v1.ChatCompletionsRequest
 	(*httpbody.HttpBody)(nil),      // 9: google.api.HttpBody
 }
 var file_kvmesh_gateway_v1_openai_proto_depIdxs = []int32{
-	2,  // 0: kvmesh.gateway.v1.OpenAIService.ChatCompletions:input_type -> kvmesh.gateway.v1.ChatCompletionsRequest
-	3,  // 1: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:input_type -> kvmesh.gateway.v1.JSONRequest
-	4,  // 2: kvmesh.gateway.v1.OpenAIService.Completions:input_type -> kvmesh.gateway.v1.CompletionsRequest
-	0,  // 3: kvmesh.gateway.v1.OpenAIService.ListModels:input_type -> kvmesh.gateway.v1.ListModelsRequest
-	1,  // 4: kvmesh.gateway.v1.OpenAIService.GetModel:input_type -> kvmesh.gateway.v1.GetModelRequest
-	5,  // 5: kvmesh.gateway.v1.OpenAIService.Embeddings:input_type -> kvmesh.gateway.v1.EmbeddingsRequest
-	3,  // 6: kvmesh.gateway.v1.OpenAIService.Pooling:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 7: kvmesh.gateway.v1.OpenAIService.Classify:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 8: kvmesh.gateway.v1.OpenAIService.Score:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 9: kvmesh.gateway.v1.OpenAIService.Rerank:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 10: kvmesh.gateway.v1.OpenAIService.Tokenize:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 11: kvmesh.gateway.v1.OpenAIService.Detokenize:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 12: kvmesh.gateway.v1.OpenAIService.Responses:input_type -> kvmesh.gateway.v1.JSONRequest
-	6,  // 13: kvmesh.gateway.v1.OpenAIService.GetResponse:input_type -> kvmesh.gateway.v1.GetResponseRequest
-	7,  // 14: kvmesh.gateway.v1.OpenAIService.CancelResponse:input_type -> kvmesh.gateway.v1.CancelResponseRequest
-	3,  // 15: kvmesh.gateway.v1.OpenAIService.Messages:input_type -> kvmesh.gateway.v1.JSONRequest
-	3,  // 16: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:input_type -> kvmesh.gateway.v1.JSONRequest
-	8,  // 17: kvmesh.gateway.v1.OpenAIService.Transcriptions:input_type -> kvmesh.gateway.v1.FormRequest
-	8,  // 18: kvmesh.gateway.v1.OpenAIService.Translations:input_type -> kvmesh.gateway.v1.FormRequest
-	9,  // 19: kvmesh.gateway.v1.OpenAIService.ChatCompletions:output_type -> google.api.HttpBody
-	9,  // 20: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:output_type -> google.api.HttpBody
-	9,  // 21: kvmesh.gateway.v1.OpenAIService.Completions:output_type -> google.api.HttpBody
-	9,  // 22: kvmesh.gateway.v1.OpenAIService.ListModels:output_type -> google.api.HttpBody
-	9,  // 23: kvmesh.gateway.v1.OpenAIService.GetModel:output_type -> google.api.HttpBody
-	9,  // 24: kvmesh.gateway.v1.OpenAIService.Embeddings:output_type -> google.api.HttpBody
-	9,  // 25: kvmesh.gateway.v1.OpenAIService.Pooling:output_type -> google.api.HttpBody
-	9,  // 26: kvmesh.gateway.v1.OpenAIService.Classify:output_type -> google.api.HttpBody
-	9,  // 27: kvmesh.gateway.v1.OpenAIService.Score:output_type -> google.api.HttpBody
-	9,  // 28: kvmesh.gateway.v1.OpenAIService.Rerank:output_type -> google.api.HttpBody
-	9,  // 29: kvmesh.gateway.v1.OpenAIService.Tokenize:output_type -> google.api.HttpBody
-	9,  // 30: kvmesh.gateway.v1.OpenAIService.Detokenize:output_type -> google.api.HttpBody
-	9,  // 31: kvmesh.gateway.v1.OpenAIService.Responses:output_type -> google.api.HttpBody
-	9,  // 32: kvmesh.gateway.v1.OpenAIService.GetResponse:output_type -> google.api.HttpBody
-	9,  // 33: kvmesh.gateway.v1.OpenAIService.CancelResponse:output_type -> google.api.HttpBody
-	9,  // 34: kvmesh.gateway.v1.OpenAIService.Messages:output_type -> google.api.HttpBody
-	9,  // 35: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:output_type -> google.api.HttpBody
-	9,  // 36: kvmesh.gateway.v1.OpenAIService.Transcriptions:output_type -> google.api.HttpBody
-	9,  // 37: kvmesh.gateway.v1.OpenAIService.Translations:output_type -> google.api.HttpBody
+	2,  // 0: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:input_type -> kvmesh.gateway.v1.JSONRequest
+	0,  // 1: kvmesh.gateway.v1.OpenAIService.ListModels:input_type -> kvmesh.gateway.v1.ListModelsRequest
+	1,  // 2: kvmesh.gateway.v1.OpenAIService.GetModel:input_type -> kvmesh.gateway.v1.GetModelRequest
+	3,  // 3: kvmesh.gateway.v1.OpenAIService.Embeddings:input_type -> kvmesh.gateway.v1.EmbeddingsRequest
+	2,  // 4: kvmesh.gateway.v1.OpenAIService.Pooling:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 5: kvmesh.gateway.v1.OpenAIService.Classify:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 6: kvmesh.gateway.v1.OpenAIService.Score:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 7: kvmesh.gateway.v1.OpenAIService.Rerank:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 8: kvmesh.gateway.v1.OpenAIService.Tokenize:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 9: kvmesh.gateway.v1.OpenAIService.Detokenize:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 10: kvmesh.gateway.v1.OpenAIService.Responses:input_type -> kvmesh.gateway.v1.JSONRequest
+	4,  // 11: kvmesh.gateway.v1.OpenAIService.GetResponse:input_type -> kvmesh.gateway.v1.GetResponseRequest
+	5,  // 12: kvmesh.gateway.v1.OpenAIService.CancelResponse:input_type -> kvmesh.gateway.v1.CancelResponseRequest
+	2,  // 13: kvmesh.gateway.v1.OpenAIService.Messages:input_type -> kvmesh.gateway.v1.JSONRequest
+	2,  // 14: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:input_type -> kvmesh.gateway.v1.JSONRequest
+	6,  // 15: kvmesh.gateway.v1.OpenAIService.Transcriptions:input_type -> kvmesh.gateway.v1.FormRequest
+	6,  // 16: kvmesh.gateway.v1.OpenAIService.Translations:input_type -> kvmesh.gateway.v1.FormRequest
+	7,  // 17: kvmesh.gateway.v1.OpenAIService.Completions:input_type -> kvmesh.gateway.v1.CompletionsRequest
+	8,  // 18: kvmesh.gateway.v1.OpenAIService.ChatCompletions:input_type -> kvmesh.gateway.v1.ChatCompletionsRequest
+	9,  // 19: kvmesh.gateway.v1.OpenAIService.ChatCompletionsBatch:output_type -> google.api.HttpBody
+	9,  // 20: kvmesh.gateway.v1.OpenAIService.ListModels:output_type -> google.api.HttpBody
+	9,  // 21: kvmesh.gateway.v1.OpenAIService.GetModel:output_type -> google.api.HttpBody
+	9,  // 22: kvmesh.gateway.v1.OpenAIService.Embeddings:output_type -> google.api.HttpBody
+	9,  // 23: kvmesh.gateway.v1.OpenAIService.Pooling:output_type -> google.api.HttpBody
+	9,  // 24: kvmesh.gateway.v1.OpenAIService.Classify:output_type -> google.api.HttpBody
+	9,  // 25: kvmesh.gateway.v1.OpenAIService.Score:output_type -> google.api.HttpBody
+	9,  // 26: kvmesh.gateway.v1.OpenAIService.Rerank:output_type -> google.api.HttpBody
+	9,  // 27: kvmesh.gateway.v1.OpenAIService.Tokenize:output_type -> google.api.HttpBody
+	9,  // 28: kvmesh.gateway.v1.OpenAIService.Detokenize:output_type -> google.api.HttpBody
+	9,  // 29: kvmesh.gateway.v1.OpenAIService.Responses:output_type -> google.api.HttpBody
+	9,  // 30: kvmesh.gateway.v1.OpenAIService.GetResponse:output_type -> google.api.HttpBody
+	9,  // 31: kvmesh.gateway.v1.OpenAIService.CancelResponse:output_type -> google.api.HttpBody
+	9,  // 32: kvmesh.gateway.v1.OpenAIService.Messages:output_type -> google.api.HttpBody
+	9,  // 33: kvmesh.gateway.v1.OpenAIService.CountMessageTokens:output_type -> google.api.HttpBody
+	9,  // 34: kvmesh.gateway.v1.OpenAIService.Transcriptions:output_type -> google.api.HttpBody
+	9,  // 35: kvmesh.gateway.v1.OpenAIService.Translations:output_type -> google.api.HttpBody
+	9,  // 36: kvmesh.gateway.v1.OpenAIService.Completions:output_type -> google.api.HttpBody
+	9,  // 37: kvmesh.gateway.v1.OpenAIService.ChatCompletions:output_type -> google.api.HttpBody
 	19, // [19:38] is the sub-list for method output_type
 	0,  // [0:19] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name

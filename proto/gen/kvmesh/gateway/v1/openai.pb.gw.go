@@ -35,29 +35,6 @@ var (
 	_ = metadata.Join
 )
 
-func request_OpenAIService_ChatCompletions_0(ctx context.Context, marshaler runtime.Marshaler, client OpenAIServiceClient, req *http.Request, pathParams map[string]string) (OpenAIService_ChatCompletionsClient, runtime.ServerMetadata, error) {
-	var (
-		protoReq ChatCompletionsRequest
-		metadata runtime.ServerMetadata
-	)
-	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if req.Body != nil {
-		_, _ = io.Copy(io.Discard, req.Body)
-	}
-	stream, err := client.ChatCompletions(ctx, &protoReq)
-	if err != nil {
-		return nil, metadata, err
-	}
-	header, err := stream.Header()
-	if err != nil {
-		return nil, metadata, err
-	}
-	metadata.HeaderMD = header
-	return stream, metadata, nil
-}
-
 func request_OpenAIService_ChatCompletionsBatch_0(ctx context.Context, marshaler runtime.Marshaler, client OpenAIServiceClient, req *http.Request, pathParams map[string]string) (OpenAIService_ChatCompletionsBatchClient, runtime.ServerMetadata, error) {
 	var (
 		protoReq JSONRequest
@@ -70,29 +47,6 @@ func request_OpenAIService_ChatCompletionsBatch_0(ctx context.Context, marshaler
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
 	stream, err := client.ChatCompletionsBatch(ctx, &protoReq)
-	if err != nil {
-		return nil, metadata, err
-	}
-	header, err := stream.Header()
-	if err != nil {
-		return nil, metadata, err
-	}
-	metadata.HeaderMD = header
-	return stream, metadata, nil
-}
-
-func request_OpenAIService_Completions_0(ctx context.Context, marshaler runtime.Marshaler, client OpenAIServiceClient, req *http.Request, pathParams map[string]string) (OpenAIService_CompletionsClient, runtime.ServerMetadata, error) {
-	var (
-		protoReq CompletionsRequest
-		metadata runtime.ServerMetadata
-	)
-	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if req.Body != nil {
-		_, _ = io.Copy(io.Discard, req.Body)
-	}
-	stream, err := client.Completions(ctx, &protoReq)
 	if err != nil {
 		return nil, metadata, err
 	}
@@ -556,27 +510,59 @@ func request_OpenAIService_Translations_0(ctx context.Context, marshaler runtime
 	return stream, metadata, nil
 }
 
+func request_OpenAIService_Completions_0(ctx context.Context, marshaler runtime.Marshaler, client OpenAIServiceClient, req *http.Request, pathParams map[string]string) (OpenAIService_CompletionsClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq CompletionsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.Completions(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
+func request_OpenAIService_ChatCompletions_0(ctx context.Context, marshaler runtime.Marshaler, client OpenAIServiceClient, req *http.Request, pathParams map[string]string) (OpenAIService_ChatCompletionsClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq ChatCompletionsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.ChatCompletions(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterOpenAIServiceHandlerServer registers the http handlers for service OpenAIService to "mux".
 // UnaryRPC     :call OpenAIServiceServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterOpenAIServiceHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
 func RegisterOpenAIServiceHandlerServer(ctx context.Context, mux *runtime.ServeMux, server OpenAIServiceServer) error {
-	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
-		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-		return
-	})
-
 	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletionsBatch_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
-		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-		return
-	})
-
-	mux.Handle(http.MethodPost, pattern_OpenAIService_Completions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
 		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
@@ -716,6 +702,20 @@ func RegisterOpenAIServiceHandlerServer(ctx context.Context, mux *runtime.ServeM
 		return
 	})
 
+	mux.Handle(http.MethodPost, pattern_OpenAIService_Completions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
+	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
 	return nil
 }
 
@@ -755,23 +755,6 @@ func RegisterOpenAIServiceHandler(ctx context.Context, mux *runtime.ServeMux, co
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
 // "OpenAIServiceClient" to call the correct interceptors. This client ignores the HTTP middlewares.
 func RegisterOpenAIServiceHandlerClient(ctx context.Context, mux *runtime.ServeMux, client OpenAIServiceClient) error {
-	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/ChatCompletions", runtime.WithHTTPPathPattern("/v1/chat/completions"))
-		if err != nil {
-			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		resp, md, err := request_OpenAIService_ChatCompletions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
-		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
-		if err != nil {
-			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		forward_OpenAIService_ChatCompletions_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
-	})
 	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletionsBatch_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -788,23 +771,6 @@ func RegisterOpenAIServiceHandlerClient(ctx context.Context, mux *runtime.ServeM
 			return
 		}
 		forward_OpenAIService_ChatCompletionsBatch_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
-	})
-	mux.Handle(http.MethodPost, pattern_OpenAIService_Completions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/Completions", runtime.WithHTTPPathPattern("/v1/completions"))
-		if err != nil {
-			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		resp, md, err := request_OpenAIService_Completions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
-		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
-		if err != nil {
-			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		forward_OpenAIService_Completions_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_OpenAIService_ListModels_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -1129,13 +1095,45 @@ func RegisterOpenAIServiceHandlerClient(ctx context.Context, mux *runtime.ServeM
 		}
 		forward_OpenAIService_Translations_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_OpenAIService_Completions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/Completions", runtime.WithHTTPPathPattern("/v1/completions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_OpenAIService_Completions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OpenAIService_Completions_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPost, pattern_OpenAIService_ChatCompletions_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/kvmesh.gateway.v1.OpenAIService/ChatCompletions", runtime.WithHTTPPathPattern("/v1/chat/completions"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_OpenAIService_ChatCompletions_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_OpenAIService_ChatCompletions_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
 var (
-	pattern_OpenAIService_ChatCompletions_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "chat", "completions"}, ""))
 	pattern_OpenAIService_ChatCompletionsBatch_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 2, 3}, []string{"v1", "chat", "completions", "batch"}, ""))
-	pattern_OpenAIService_Completions_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "completions"}, ""))
 	pattern_OpenAIService_ListModels_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "models"}, ""))
 	pattern_OpenAIService_GetModel_0             = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 3, 0, 4, 2, 5, 2}, []string{"v1", "models", "model"}, ""))
 	pattern_OpenAIService_Embeddings_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "embeddings"}, ""))
@@ -1155,12 +1153,12 @@ var (
 	pattern_OpenAIService_CountMessageTokens_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "messages", "count_tokens"}, ""))
 	pattern_OpenAIService_Transcriptions_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "audio", "transcriptions"}, ""))
 	pattern_OpenAIService_Translations_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "audio", "translations"}, ""))
+	pattern_OpenAIService_Completions_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "completions"}, ""))
+	pattern_OpenAIService_ChatCompletions_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"v1", "chat", "completions"}, ""))
 )
 
 var (
-	forward_OpenAIService_ChatCompletions_0      = runtime.ForwardResponseStream
 	forward_OpenAIService_ChatCompletionsBatch_0 = runtime.ForwardResponseStream
-	forward_OpenAIService_Completions_0          = runtime.ForwardResponseStream
 	forward_OpenAIService_ListModels_0           = runtime.ForwardResponseStream
 	forward_OpenAIService_GetModel_0             = runtime.ForwardResponseStream
 	forward_OpenAIService_Embeddings_0           = runtime.ForwardResponseStream
@@ -1180,4 +1178,6 @@ var (
 	forward_OpenAIService_CountMessageTokens_0   = runtime.ForwardResponseStream
 	forward_OpenAIService_Transcriptions_0       = runtime.ForwardResponseStream
 	forward_OpenAIService_Translations_0         = runtime.ForwardResponseStream
+	forward_OpenAIService_Completions_0          = runtime.ForwardResponseStream
+	forward_OpenAIService_ChatCompletions_0      = runtime.ForwardResponseStream
 )

@@ -22,9 +22,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OpenAIService_ChatCompletions_FullMethodName      = "/kvmesh.gateway.v1.OpenAIService/ChatCompletions"
 	OpenAIService_ChatCompletionsBatch_FullMethodName = "/kvmesh.gateway.v1.OpenAIService/ChatCompletionsBatch"
-	OpenAIService_Completions_FullMethodName          = "/kvmesh.gateway.v1.OpenAIService/Completions"
 	OpenAIService_ListModels_FullMethodName           = "/kvmesh.gateway.v1.OpenAIService/ListModels"
 	OpenAIService_GetModel_FullMethodName             = "/kvmesh.gateway.v1.OpenAIService/GetModel"
 	OpenAIService_Embeddings_FullMethodName           = "/kvmesh.gateway.v1.OpenAIService/Embeddings"
@@ -41,6 +39,8 @@ const (
 	OpenAIService_CountMessageTokens_FullMethodName   = "/kvmesh.gateway.v1.OpenAIService/CountMessageTokens"
 	OpenAIService_Transcriptions_FullMethodName       = "/kvmesh.gateway.v1.OpenAIService/Transcriptions"
 	OpenAIService_Translations_FullMethodName         = "/kvmesh.gateway.v1.OpenAIService/Translations"
+	OpenAIService_Completions_FullMethodName          = "/kvmesh.gateway.v1.OpenAIService/Completions"
+	OpenAIService_ChatCompletions_FullMethodName      = "/kvmesh.gateway.v1.OpenAIService/ChatCompletions"
 )
 
 // OpenAIServiceClient is the client API for OpenAIService service.
@@ -50,14 +50,11 @@ const (
 // OpenAIService is OpenAI's API as vLLM speaks it. Every operation that can stream answers with a stream of HttpBody
 // in both shapes: one message with the whole JSON document, or one message per read of server-sent events. The first
 // message's header metadata carries "x-http-status" and the x-kvmesh-… headers. Requests hold the client's bytes in
-// raw_json; where it is set it wins over the typed members, and it reaches the worker unchanged.
+// raw_json; where it is set it wins over the typed members, and it reaches the worker unchanged. The commonest operation
+// stands last, because grpc-gateway compares a path with the routes in reverse order.
 type OpenAIServiceClient interface {
-	// ChatCompletions answers one conversation.
-	ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// ChatCompletionsBatch answers many conversations: "messages" is a list of message lists. It does not stream.
 	ChatCompletionsBatch(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
-	// Completions continues one or many prompts.
-	Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// ListModels is the union of the models of all live workers, and the configured aliases.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// GetModel answers with one entry of the list.
@@ -90,6 +87,10 @@ type OpenAIServiceClient interface {
 	Transcriptions(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 	// Translations turns speech into English text.
 	Translations(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// Completions continues one or many prompts.
+	Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
+	// ChatCompletions answers one conversation.
+	ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error)
 }
 
 type openAIServiceClient struct {
@@ -100,28 +101,9 @@ func NewOpenAIServiceClient(cc grpc.ClientConnInterface) OpenAIServiceClient {
 	return &openAIServiceClient{cc}
 }
 
-func (c *openAIServiceClient) ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[0], OpenAIService_ChatCompletions_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[ChatCompletionsRequest, httpbody.HttpBody]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OpenAIService_ChatCompletionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
-
 func (c *openAIServiceClient) ChatCompletionsBatch(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[1], OpenAIService_ChatCompletionsBatch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[0], OpenAIService_ChatCompletionsBatch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,28 +120,9 @@ func (c *openAIServiceClient) ChatCompletionsBatch(ctx context.Context, in *JSON
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_ChatCompletionsBatchClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
-func (c *openAIServiceClient) Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[2], OpenAIService_Completions_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[CompletionsRequest, httpbody.HttpBody]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OpenAIService_CompletionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
-
 func (c *openAIServiceClient) ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[3], OpenAIService_ListModels_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[1], OpenAIService_ListModels_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +141,7 @@ type OpenAIService_ListModelsClient = grpc.ServerStreamingClient[httpbody.HttpBo
 
 func (c *openAIServiceClient) GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[4], OpenAIService_GetModel_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[2], OpenAIService_GetModel_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +160,7 @@ type OpenAIService_GetModelClient = grpc.ServerStreamingClient[httpbody.HttpBody
 
 func (c *openAIServiceClient) Embeddings(ctx context.Context, in *EmbeddingsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[5], OpenAIService_Embeddings_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[3], OpenAIService_Embeddings_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +179,7 @@ type OpenAIService_EmbeddingsClient = grpc.ServerStreamingClient[httpbody.HttpBo
 
 func (c *openAIServiceClient) Pooling(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[6], OpenAIService_Pooling_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[4], OpenAIService_Pooling_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +198,7 @@ type OpenAIService_PoolingClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
 func (c *openAIServiceClient) Classify(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[7], OpenAIService_Classify_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[5], OpenAIService_Classify_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +217,7 @@ type OpenAIService_ClassifyClient = grpc.ServerStreamingClient[httpbody.HttpBody
 
 func (c *openAIServiceClient) Score(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[8], OpenAIService_Score_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[6], OpenAIService_Score_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +236,7 @@ type OpenAIService_ScoreClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
 func (c *openAIServiceClient) Rerank(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[9], OpenAIService_Rerank_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[7], OpenAIService_Rerank_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +255,7 @@ type OpenAIService_RerankClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
 func (c *openAIServiceClient) Tokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[10], OpenAIService_Tokenize_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[8], OpenAIService_Tokenize_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +274,7 @@ type OpenAIService_TokenizeClient = grpc.ServerStreamingClient[httpbody.HttpBody
 
 func (c *openAIServiceClient) Detokenize(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[11], OpenAIService_Detokenize_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[9], OpenAIService_Detokenize_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +293,7 @@ type OpenAIService_DetokenizeClient = grpc.ServerStreamingClient[httpbody.HttpBo
 
 func (c *openAIServiceClient) Responses(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[12], OpenAIService_Responses_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[10], OpenAIService_Responses_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +312,7 @@ type OpenAIService_ResponsesClient = grpc.ServerStreamingClient[httpbody.HttpBod
 
 func (c *openAIServiceClient) GetResponse(ctx context.Context, in *GetResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[13], OpenAIService_GetResponse_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[11], OpenAIService_GetResponse_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +331,7 @@ type OpenAIService_GetResponseClient = grpc.ServerStreamingClient[httpbody.HttpB
 
 func (c *openAIServiceClient) CancelResponse(ctx context.Context, in *CancelResponseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[14], OpenAIService_CancelResponse_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[12], OpenAIService_CancelResponse_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +350,7 @@ type OpenAIService_CancelResponseClient = grpc.ServerStreamingClient[httpbody.Ht
 
 func (c *openAIServiceClient) Messages(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[15], OpenAIService_Messages_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[13], OpenAIService_Messages_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -406,7 +369,7 @@ type OpenAIService_MessagesClient = grpc.ServerStreamingClient[httpbody.HttpBody
 
 func (c *openAIServiceClient) CountMessageTokens(ctx context.Context, in *JSONRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[16], OpenAIService_CountMessageTokens_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[14], OpenAIService_CountMessageTokens_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -425,7 +388,7 @@ type OpenAIService_CountMessageTokensClient = grpc.ServerStreamingClient[httpbod
 
 func (c *openAIServiceClient) Transcriptions(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[17], OpenAIService_Transcriptions_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[15], OpenAIService_Transcriptions_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -444,7 +407,7 @@ type OpenAIService_TranscriptionsClient = grpc.ServerStreamingClient[httpbody.Ht
 
 func (c *openAIServiceClient) Translations(ctx context.Context, in *FormRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[18], OpenAIService_Translations_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[16], OpenAIService_Translations_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -461,6 +424,44 @@ func (c *openAIServiceClient) Translations(ctx context.Context, in *FormRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_TranslationsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
 
+func (c *openAIServiceClient) Completions(ctx context.Context, in *CompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[17], OpenAIService_Completions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CompletionsRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CompletionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
+func (c *openAIServiceClient) ChatCompletions(ctx context.Context, in *ChatCompletionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[httpbody.HttpBody], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OpenAIService_ServiceDesc.Streams[18], OpenAIService_ChatCompletions_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ChatCompletionsRequest, httpbody.HttpBody]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ChatCompletionsClient = grpc.ServerStreamingClient[httpbody.HttpBody]
+
 // OpenAIServiceServer is the server API for OpenAIService service.
 // All implementations must embed UnimplementedOpenAIServiceServer
 // for forward compatibility.
@@ -468,14 +469,11 @@ type OpenAIService_TranslationsClient = grpc.ServerStreamingClient[httpbody.Http
 // OpenAIService is OpenAI's API as vLLM speaks it. Every operation that can stream answers with a stream of HttpBody
 // in both shapes: one message with the whole JSON document, or one message per read of server-sent events. The first
 // message's header metadata carries "x-http-status" and the x-kvmesh-… headers. Requests hold the client's bytes in
-// raw_json; where it is set it wins over the typed members, and it reaches the worker unchanged.
+// raw_json; where it is set it wins over the typed members, and it reaches the worker unchanged. The commonest operation
+// stands last, because grpc-gateway compares a path with the routes in reverse order.
 type OpenAIServiceServer interface {
-	// ChatCompletions answers one conversation.
-	ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// ChatCompletionsBatch answers many conversations: "messages" is a list of message lists. It does not stream.
 	ChatCompletionsBatch(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
-	// Completions continues one or many prompts.
-	Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// ListModels is the union of the models of all live workers, and the configured aliases.
 	ListModels(*ListModelsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// GetModel answers with one entry of the list.
@@ -508,6 +506,10 @@ type OpenAIServiceServer interface {
 	Transcriptions(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	// Translations turns speech into English text.
 	Translations(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// Completions continues one or many prompts.
+	Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
+	// ChatCompletions answers one conversation.
+	ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error
 	mustEmbedUnimplementedOpenAIServiceServer()
 }
 
@@ -518,14 +520,8 @@ type OpenAIServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedOpenAIServiceServer struct{}
 
-func (UnimplementedOpenAIServiceServer) ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
-	return status.Error(codes.Unimplemented, "method ChatCompletions not implemented")
-}
 func (UnimplementedOpenAIServiceServer) ChatCompletionsBatch(*JSONRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method ChatCompletionsBatch not implemented")
-}
-func (UnimplementedOpenAIServiceServer) Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
-	return status.Error(codes.Unimplemented, "method Completions not implemented")
 }
 func (UnimplementedOpenAIServiceServer) ListModels(*ListModelsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method ListModels not implemented")
@@ -575,6 +571,12 @@ func (UnimplementedOpenAIServiceServer) Transcriptions(*FormRequest, grpc.Server
 func (UnimplementedOpenAIServiceServer) Translations(*FormRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
 	return status.Error(codes.Unimplemented, "method Translations not implemented")
 }
+func (UnimplementedOpenAIServiceServer) Completions(*CompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method Completions not implemented")
+}
+func (UnimplementedOpenAIServiceServer) ChatCompletions(*ChatCompletionsRequest, grpc.ServerStreamingServer[httpbody.HttpBody]) error {
+	return status.Error(codes.Unimplemented, "method ChatCompletions not implemented")
+}
 func (UnimplementedOpenAIServiceServer) mustEmbedUnimplementedOpenAIServiceServer() {}
 func (UnimplementedOpenAIServiceServer) testEmbeddedByValue()                       {}
 
@@ -596,17 +598,6 @@ func RegisterOpenAIServiceServer(s grpc.ServiceRegistrar, srv OpenAIServiceServe
 	s.RegisterService(&OpenAIService_ServiceDesc, srv)
 }
 
-func _OpenAIService_ChatCompletions_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(ChatCompletionsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(OpenAIServiceServer).ChatCompletions(m, &grpc.GenericServerStream[ChatCompletionsRequest, httpbody.HttpBody]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OpenAIService_ChatCompletionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
-
 func _OpenAIService_ChatCompletionsBatch_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(JSONRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -617,17 +608,6 @@ func _OpenAIService_ChatCompletionsBatch_Handler(srv interface{}, stream grpc.Se
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_ChatCompletionsBatchServer = grpc.ServerStreamingServer[httpbody.HttpBody]
-
-func _OpenAIService_Completions_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(CompletionsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(OpenAIServiceServer).Completions(m, &grpc.GenericServerStream[CompletionsRequest, httpbody.HttpBody]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type OpenAIService_CompletionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
 func _OpenAIService_ListModels_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ListModelsRequest)
@@ -805,6 +785,28 @@ func _OpenAIService_Translations_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type OpenAIService_TranslationsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
 
+func _OpenAIService_Completions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CompletionsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).Completions(m, &grpc.GenericServerStream[CompletionsRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_CompletionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
+func _OpenAIService_ChatCompletions_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ChatCompletionsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OpenAIServiceServer).ChatCompletions(m, &grpc.GenericServerStream[ChatCompletionsRequest, httpbody.HttpBody]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OpenAIService_ChatCompletionsServer = grpc.ServerStreamingServer[httpbody.HttpBody]
+
 // OpenAIService_ServiceDesc is the grpc.ServiceDesc for OpenAIService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -814,18 +816,8 @@ var OpenAIService_ServiceDesc = grpc.ServiceDesc{
 	Methods:     []grpc.MethodDesc{},
 	Streams: []grpc.StreamDesc{
 		{
-			StreamName:    "ChatCompletions",
-			Handler:       _OpenAIService_ChatCompletions_Handler,
-			ServerStreams: true,
-		},
-		{
 			StreamName:    "ChatCompletionsBatch",
 			Handler:       _OpenAIService_ChatCompletionsBatch_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "Completions",
-			Handler:       _OpenAIService_Completions_Handler,
 			ServerStreams: true,
 		},
 		{
@@ -906,6 +898,16 @@ var OpenAIService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Translations",
 			Handler:       _OpenAIService_Translations_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Completions",
+			Handler:       _OpenAIService_Completions_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ChatCompletions",
+			Handler:       _OpenAIService_ChatCompletions_Handler,
 			ServerStreams: true,
 		},
 	},
