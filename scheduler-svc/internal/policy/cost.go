@@ -12,6 +12,7 @@ type CostOptions struct {
 	DecodeWeight  float64 // decode steps charged
 	RoomS         float64 // seconds charged for a cache wholly in use
 	AdmitWeight   float64 // weight of the predicted wait for blocks; above 1 because that prediction is a lower bound
+	AdmitHalfS    float64 // shortest wait for blocks in the pool, in seconds, at which that weight is halved
 	LoRALoadS     float64 // seconds to load an adapter that is not resident
 }
 
@@ -19,7 +20,7 @@ type CostOptions struct {
 func DefaultCostOptions() CostOptions {
 	return CostOptions{
 		DelayPrice: 0.22, EvictionPrice: 1.25, FullFrom: 0.5, FullAt: 0.8,
-		DecodeWeight: 9, RoomS: 0.3, AdmitWeight: 3, LoRALoadS: 0.5,
+		DecodeWeight: 9, RoomS: 0.3, AdmitWeight: 3, AdmitHalfS: 0.5, LoRALoadS: 0.5,
 	}
 }
 
@@ -51,6 +52,7 @@ func (priced) terms() []string {
 
 func (p priced) score(d *decision, out []Scored) {
 	least, price := p.pool(d, out)
+	admit := p.opt.AdmitWeight * p.avoidable(d, out)
 	selfish := math.Ldexp(1, -min(3, max(-3, d.req.Priority)))
 	for i := range out {
 		v, s := d.view(&out[i]), &out[i]
@@ -67,7 +69,7 @@ func (p priced) score(d *decision, out []Scored) {
 		s.Terms[3] = price * needless
 		s.Terms[4] = p.opt.DecodeWeight * c.DecodeStepS(v.Inflight+1, v.KVTokens+d.req.PromptTokens)
 		s.Terms[5] = p.opt.RoomS * v.KVUse
-		s.Terms[6] = p.opt.AdmitWeight * v.AdmitS
+		s.Terms[6] = admit * v.AdmitS
 		if d.req.NeedsLoRA && !v.LoRALoaded {
 			s.Terms[7] = p.opt.LoRALoadS
 		}
@@ -92,4 +94,18 @@ func (p priced) pool(d *decision, out []Scored) (least, price float64) {
 	}
 	full := (float64(held)/float64(room) - p.opt.FullFrom) / (p.opt.FullAt - p.opt.FullFrom)
 	return least, p.opt.EvictionPrice * math.Max(0, math.Min(1, full))
+}
+
+// avoidable is the share of the admission price that holds: all of it while a target has no wait for blocks, less the
+// longer even the shortest wait is. Then the pool is short of memory as a whole: no placement avoids the wait, and only
+// work that hits save shortens it.
+func (p priced) avoidable(d *decision, out []Scored) float64 {
+	least := math.MaxFloat64
+	for i := range out {
+		least = math.Min(least, d.view(&out[i]).AdmitS)
+	}
+	if p.opt.AdmitHalfS <= 0 {
+		return 1
+	}
+	return p.opt.AdmitHalfS / (p.opt.AdmitHalfS + least)
 }

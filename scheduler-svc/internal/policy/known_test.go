@@ -94,6 +94,9 @@ func TestDefaultCost(t *testing.T) {
 		{"a full hit that cannot be admitted is not free", Request{PromptTokens: 8000}, pool(2, func(i int, v *View) {
 			v.HitTokens, v.AdmitS = i*7984, float64(i)*5
 		}), 0},
+		{"all wait for blocks: the hit decides", Request{PromptTokens: 8000}, pool(2, func(i int, v *View) {
+			v.HitTokens, v.AdmitS, v.Inflight = i*7984, 20+float64(i)*2, 20
+		}), 1},
 		{"a hit of doubtful certainty counts half", Request{PromptTokens: 8000}, pool(2, func(i int, v *View) {
 			v.HitTokens, v.Certainty = []int{5008, 8000}[i], []Certainty{Exact, Degraded}[i]
 		}), 0},

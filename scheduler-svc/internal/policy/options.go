@@ -40,6 +40,7 @@ func (o *Options) Named() []Option {
 		{"cost_decode_weight", 0, maxWeight, &c.DecodeWeight},
 		{"cost_room_s", 0, maxWeight, &c.RoomS},
 		{"cost_admit_weight", 0, maxWeight, &c.AdmitWeight},
+		{"cost_admit_half_s", 0, maxWeight, &c.AdmitHalfS},
 		{"cost_lora_load_s", 0, maxWeight, &c.LoRALoadS},
 	}
 }
