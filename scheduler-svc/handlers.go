@@ -2,6 +2,7 @@ package schedulersvc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -59,10 +60,15 @@ func (s *Service) GetReceipt(
 	return &schedulerv1.GetReceiptResponse{Receipts: receipts}, nil
 }
 
-// ListModels is the union of the live workers' models.
-func (s *Service) ListModels(context.Context, *schedulerv1.ListModelsRequest) (*schedulerv1.ListModelsResponse, error) {
+// ListModels is the union of the live workers' models. A gateway that asks renews the lease of what it booked.
+func (s *Service) ListModels(
+	_ context.Context, r *schedulerv1.ListModelsRequest,
+) (*schedulerv1.ListModelsResponse, error) {
+	if r.GetGateway() != "" && r.GetLeaseMs() > 0 {
+		s.ledger.Alive(s.deps.Now(), r.GetGateway(), time.Duration(r.GetLeaseMs())*time.Millisecond)
+	}
 	v := s.fleet.View()
-	out := &schedulerv1.ListModelsResponse{}
+	out := &schedulerv1.ListModelsResponse{StalledWorkers: v.Sick()}
 	for _, name := range v.Models() {
 		out.Models = append(out.Models, fleetModel(v.Pools[name]))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -11,6 +12,7 @@ import (
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	"github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
+	"github.com/kvmesh/kvmesh/services/kit/bus"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
 )
@@ -191,6 +193,47 @@ func TestModelsAndFaults(t *testing.T) {
 }
 
 // TestSchedulersShareLoad: ROUTE-14. Two schedulers see each other's reservations, and the share of one that leaves ends.
+// TestGatewaysKeepWhatTheyBooked: while they ask for the models. The answer names the workers that stand still.
+func TestGatewaysKeepWhatTheyBooked(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t)
+	m.bus = kittest.BusWith(t, m.nats, bus.Config{CardTTL: time.Minute})
+	m.adapter("a", nil)
+	sick := m.adapter("b", func(c *workerv1.WorkerCard) {
+		c.Ranks, c.State = 2, workerv1.WorkerState_WORKER_STATE_SICK
+		c.Loads = []*workerv1.RankLoad{{}, {}}
+	})
+	c, _ := m.scheduler("one", nil)
+	holds(t, c, map[string]uint64{"a/0": 0, "b/0": 0, "b/1": 0})
+	ask := func(gateway string, leaseMS uint32) []string {
+		r, err := c.ListModels(t.Context(), &schedulerv1.ListModelsRequest{Gateway: gateway, LeaseMs: leaseMS})
+		require.NoError(t, err)
+		return r.GetStalledWorkers()
+	}
+	require.Equal(t, []string{"b"}, ask("lives", 600_000))
+	for i, gateway := range []string{"dies", "lives", ""} {
+		q := request(fmt.Sprint("r", i), chain("p", 4))
+		q.Gateway = gateway
+		_, err := c.Route(t.Context(), q)
+		require.NoError(t, err)
+	}
+	workers(t, c, func(v map[string]*schedulerv1.WorkerView) error {
+		ask("dies", 1) // once more: a lease that ended before the reservation says nothing of it
+		if n := v["a/0"].GetInflight(); n != 2 {
+			return fmt.Errorf("%d in flight, want 2", n)
+		}
+		return nil
+	})
+	sick.card.State = workerv1.WorkerState_WORKER_STATE_READY
+	sick.renew()
+	kittest.Eventually(t, func() error {
+		if stalled := ask("", 0); len(stalled) > 0 {
+			return fmt.Errorf("%v stand still", stalled)
+		}
+		return nil
+	})
+}
+
 func TestSchedulersShareLoad(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t)

@@ -217,6 +217,17 @@ func (v *View) Past(model string) bool {
 	return ok
 }
 
+// Sick lists the workers, in order, that do not answer their adapters.
+func (v *View) Sick() (ids []string) {
+	for _, t := range v.Targets {
+		last := len(ids) == 0 || ids[len(ids)-1] != t.Key.Worker
+		if last && t.Card().GetState() == workerv1.WorkerState_WORKER_STATE_SICK {
+			ids = append(ids, t.Key.Worker)
+		}
+	}
+	return ids
+}
+
 // Models lists the pools' names in order.
 func (v *View) Models() []string {
 	return slices.SortedFunc(maps.Keys(v.Pools), strings.Compare)

@@ -51,7 +51,8 @@ type Booking struct {
 	OutputTokens   int     // expected
 	AdmitS         float64 // predicted wait for admission
 	Units          []uint64
-	Keep           bool // no event will confirm Units
+	Keep           bool   // no event will confirm Units
+	Gateway        string // who will settle it; empty when it does not say
 }
 
 // MaxSharedUnits is how many units of a reservation peers are told.
@@ -79,6 +80,26 @@ type Ledger[T any] struct {
 	peers map[string]*peer
 	greet bool   // a peer is new: it is told everything
 	alias uint64 // owners given to peers' reservations
+
+	gateways map[string]time.Time // when a gateway's lease ends
+}
+
+// maxGateways bounds the gateways whose leases are kept; those beyond it have none.
+const maxGateways = 4096
+
+// Alive is a gateway's sign of life: without another one within the lease, what it booked ends.
+func (l *Ledger[T]) Alive(now time.Time, gateway string, lease time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.gateways[gateway]; known || len(l.gateways) < maxGateways {
+		l.gateways[gateway] = now.Add(lease)
+	}
+}
+
+// orphaned reports whether the lease of the reservation's gateway has ended.
+func (l *Ledger[T]) orphaned(now time.Time, r *reservation[T]) bool {
+	until, known := l.gateways[r.booking.Gateway]
+	return known && now.After(until)
 }
 
 type reservation[T any] struct {
@@ -95,6 +116,7 @@ func New[T any](cfg Config, self string, base uint64, lookup func(string, uint32
 	return &Ledger[T]{
 		cfg: cfg, self: self, lookup: lookup, next: base, alias: 1 << 63,
 		open: map[uint64]*reservation[T]{}, dirty: make(chan struct{}, 1), peers: map[string]*peer{},
+		gateways: map[string]time.Time{},
 	}
 }
 
@@ -145,16 +167,21 @@ func (l *Ledger[T]) end(now time.Time, id uint64, r *reservation[T], s load.Sett
 	l.tell(&eventv1.InflightChange{Reservation: id, Phase: eventv1.InflightPhase_INFLIGHT_PHASE_SETTLED})
 }
 
-// Expire ends what was never settled, because it is too old or because its worker has long been idle, and the shares of peers that fell silent. It returns the values of the own
-// reservations that it ended.
+// Expire ends what was never settled, because it is too old, its gateway's lease has ended or its worker has long been
+// idle, and the shares of peers that fell silent. It returns the values of the own reservations that it ended.
 func (l *Ledger[T]) Expire(now time.Time) []T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []T
 	for id, r := range l.open {
-		if now.Sub(r.since) > l.cfg.MaxAge || r.dead() {
+		if now.Sub(r.since) > l.cfg.MaxAge || l.orphaned(now, r) || r.dead() {
 			l.end(now, id, r, load.Settle{CachedTokens: load.Unknown})
 			out = append(out, r.value)
+		}
+	}
+	for name, until := range l.gateways {
+		if now.After(until) {
+			delete(l.gateways, name)
 		}
 	}
 	for name, p := range l.peers {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -163,6 +164,56 @@ func TestUnsettledReservationsExpire(t *testing.T) {
 	require.Empty(t, s.Expire(start.Add(time.Hour)))
 	require.Equal(t, []string{"old"}, s.Expire(start.Add(time.Hour+1)))
 	require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
+}
+
+// TestReservationsEndWithTheirGateway: those of a gateway that says nothing more, however busy their worker is.
+func TestReservationsEndWithTheirGateway(t *testing.T) {
+	t.Parallel()
+	at := func(s float64) time.Time { return start.Add(time.Duration(s * float64(time.Second))) }
+	const lease = 5 * time.Second
+	rows := []struct {
+		name    string
+		gateway string
+		signs   []float64 // of the gateway g
+		expire  float64
+		ends    bool
+	}{
+		{"alive", "g", []float64{0, 2, 4}, 8, false},
+		{"at the lease's very end", "g", []float64{0, 3}, 8, false},
+		{"gone", "g", []float64{0, 2.9}, 8, true},
+		{"of another gateway", "h", []float64{0}, 60, false},
+		{"of nobody", "", []float64{0}, 60, false},
+		{"never a sign", "g", nil, 60, false},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScheduler("s", 0)
+			for _, sign := range row.signs {
+				s.Alive(at(sign), "g", lease)
+			}
+			b := Booking{Worker: "a", PromptTokens: 10, UncachedTokens: 10, Gateway: row.gateway}
+			id := s.Reserve(start, s.targets["a"], b, "mine")
+			require.Equal(t, row.ends, len(s.Expire(at(row.expire))) == 1)
+			require.Empty(t, s.Expire(at(row.expire)), "once")
+			_, open := s.Settle(at(row.expire), id, done())
+			require.Equal(t, !row.ends, open)
+			require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
+		})
+	}
+}
+
+// TestGatewaysAreForgotten: names of processes that are gone take no room for long, and no more than a bound.
+func TestGatewaysAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := newScheduler("s", 0)
+	for i := range 2 * maxGateways {
+		s.Alive(start, fmt.Sprint(i), time.Second)
+	}
+	require.Len(t, s.gateways, maxGateways)
+	s.Alive(start.Add(time.Minute), "0", time.Second)
+	s.Expire(start.Add(time.Minute))
+	require.Len(t, s.gateways, 1)
 }
 
 func TestPeersSeeEachOthersLoad(t *testing.T) {

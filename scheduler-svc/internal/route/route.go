@@ -206,7 +206,7 @@ func (e *Engine) booking(d *decision, i int, b *Booked) ledger.Booking {
 		PromptTokens: b.Prompt, UncachedTokens: max(1, b.Prompt-v.HitTokens),
 		OutputTokens: d.asked.OutputTokensExpected * b.sequences, AdmitS: v.AdmitS,
 		Units: d.units[from:units],
-		Keep:  guessed(d.req),
+		Keep:  guessed(d.req), Gateway: d.req.GetGateway(),
 	}
 }
 

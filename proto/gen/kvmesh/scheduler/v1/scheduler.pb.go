@@ -234,7 +234,9 @@ type RouteRequest struct {
 	// Sequences asked for (n); 0 means 1.
 	Sequences uint32 `protobuf:"varint,14,opt,name=sequences,proto3" json:"sequences,omitempty"`
 	// Why this attempt is made.
-	Kind          AttemptKind `protobuf:"varint,15,opt,name=kind,proto3,enum=kvmesh.scheduler.v1.AttemptKind" json:"kind,omitempty"`
+	Kind AttemptKind `protobuf:"varint,15,opt,name=kind,proto3,enum=kvmesh.scheduler.v1.AttemptKind" json:"kind,omitempty"`
+	// Who will settle the reservation, as it names itself in ListModels. Empty: nobody is watched for it.
+	Gateway       string `protobuf:"bytes,16,opt,name=gateway,proto3" json:"gateway,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -372,6 +374,13 @@ func (x *RouteRequest) GetKind() AttemptKind {
 		return x.Kind
 	}
 	return AttemptKind_ATTEMPT_KIND_UNSPECIFIED
+}
+
+func (x *RouteRequest) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
 }
 
 // Target is a rank of a worker.
@@ -1450,9 +1459,13 @@ func (x *Excluded) GetReason() string {
 	return ""
 }
 
-// ListModelsRequest has no options.
+// ListModelsRequest may say who asks: gateways ask regularly, and what they booked lives as long as they do.
 type ListModelsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the asking process, unique per start. Empty: just a question.
+	Gateway string `protobuf:"bytes,1,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// When the gateway is not heard of for this long, its reservations end.
+	LeaseMs       uint32 `protobuf:"varint,2,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1487,13 +1500,29 @@ func (*ListModelsRequest) Descriptor() ([]byte, []int) {
 	return file_kvmesh_scheduler_v1_scheduler_proto_rawDescGZIP(), []int{15}
 }
 
+func (x *ListModelsRequest) GetGateway() string {
+	if x != nil {
+		return x.Gateway
+	}
+	return ""
+}
+
+func (x *ListModelsRequest) GetLeaseMs() uint32 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
 // ListModelsResponse is the fleet's models, in name order.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One entry per id.
-	Models        []*FleetModel `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Models []*FleetModel `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	// Workers that do not answer their adapters, in name order: what was sent there may never be answered.
+	StalledWorkers []string `protobuf:"bytes,2,rep,name=stalled_workers,json=stalledWorkers,proto3" json:"stalled_workers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListModelsResponse) Reset() {
@@ -1529,6 +1558,13 @@ func (*ListModelsResponse) Descriptor() ([]byte, []int) {
 func (x *ListModelsResponse) GetModels() []*FleetModel {
 	if x != nil {
 		return x.Models
+	}
+	return nil
+}
+
+func (x *ListModelsResponse) GetStalledWorkers() []string {
+	if x != nil {
+		return x.StalledWorkers
 	}
 	return nil
 }
@@ -1820,7 +1856,7 @@ var File_kvmesh_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\xef\x04\n" +
+	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\x92\x05\n" +
 	"\fRouteRequest\x12'\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\trequestId\x12 \n" +
@@ -1841,7 +1877,8 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x10certainty_reason\x18\f \x01(\tB\a\xbaH\x04r\x02\x18@R\x0fcertaintyReason\x12\x18\n" +
 	"\aattempt\x18\r \x01(\rR\aattempt\x12\x1c\n" +
 	"\tsequences\x18\x0e \x01(\rR\tsequences\x124\n" +
-	"\x04kind\x18\x0f \x01(\x0e2 .kvmesh.scheduler.v1.AttemptKindR\x04kind\"9\n" +
+	"\x04kind\x18\x0f \x01(\x0e2 .kvmesh.scheduler.v1.AttemptKindR\x04kind\x12!\n" +
+	"\agateway\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\agateway\"9\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\"\xe8\x03\n" +
@@ -1934,10 +1971,13 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\"W\n" +
 	"\bExcluded\x123\n" +
 	"\x06target\x18\x01 \x01(\v2\x1b.kvmesh.scheduler.v1.TargetR\x06target\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x13\n" +
-	"\x11ListModelsRequest\"M\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\\\n" +
+	"\x11ListModelsRequest\x12!\n" +
+	"\agateway\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\agateway\x12$\n" +
+	"\blease_ms\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\xcf$R\aleaseMs\"v\n" +
 	"\x12ListModelsResponse\x127\n" +
-	"\x06models\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.FleetModelR\x06models\"\x92\x01\n" +
+	"\x06models\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.FleetModelR\x06models\x12'\n" +
+	"\x0fstalled_workers\x18\x02 \x03(\tR\x0estalledWorkers\"\x92\x01\n" +
 	"\n" +
 	"FleetModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
