@@ -109,8 +109,9 @@ func (s *Service) build(keys *admit.Keys) {
 		requests = slog.New(slog.DiscardHandler)
 	}
 	s.telemetry = flight.New(requests, deps.Registerer, deps.Clock)
+	name := rest.NewID()
 	s.fleet = fleet.New(fleet.Config{
-		Aliases: cfg.Aliases, DefaultModel: cfg.DefaultModel, Refresh: cfg.FleetRefresh,
+		Aliases: cfg.Aliases, DefaultModel: cfg.DefaultModel, Refresh: cfg.FleetRefresh, Gateway: name,
 	}, deps.Scheduler, deps.Clock)
 	s.queue = admit.NewQueue(admit.QueueConfig{
 		MaxInflight: cfg.MaxInflight, MaxInflightPerWorker: cfg.MaxInflightPerWorker,
@@ -122,7 +123,7 @@ func (s *Service) build(keys *admit.Keys) {
 	s.dispatcher = dispatch.New(dispatch.Config{
 		Attempts: cfg.Attempts, StreamIdle: cfg.StreamIdleTimeout, BufferBytes: cfg.PlainBufferBytes,
 		MaxEventBytes: cfg.MaxEventBytes, SendIDs: cfg.SendTokenIDs, Hedge: dispatch.Hedge(cfg.Hedge),
-		PerWorker: cfg.MaxInflightPerWorker, PlaceWait: cfg.QueueTimeout,
+		PerWorker: cfg.MaxInflightPerWorker, PlaceWait: cfg.QueueTimeout, Gateway: name,
 	}, deps.Scheduler, s.wire, s.telemetry)
 	s.operations = operation.New(operation.Config{
 		MaxDepth: cfg.MaxDepth, MaxChoices: cfg.MaxChoices, RequestTimeout: cfg.RequestTimeout,

@@ -38,7 +38,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	wg.Go(func() { s.fleet.Run(work, s.telemetry.FleetAge) })
+	wg.Go(func() { s.fleet.Run(work, s.telemetry.FleetAge, s.dispatcher.Stalled) })
 	wg.Go(func() { s.wire.Run(work) })
 	failed := make(chan error, 1)
 	wg.Go(func() {

@@ -48,6 +48,7 @@ type Answer struct {
 
 // attempt makes one call. An error is a failed attempt, settled already; so is a retryable answer.
 func (d *Dispatcher) attempt(ctx context.Context, j *Job, l *Lease, n int) (*Answer, error) {
+	ctx = d.stalls.begin(ctx, l)
 	resp, err := d.client.Do(ctx, &wire.Request{
 		Base: l.Route.GetHttpUrl(), Method: j.Method, Path: j.Path, Header: j.fields(l.Route),
 		Body: j.body(l.Route, d.cfg.SendIDs),
@@ -67,7 +68,7 @@ func (d *Dispatcher) attempt(ctx context.Context, j *Job, l *Lease, n int) (*Ans
 // lost settles an attempt that broke off.
 func (d *Dispatcher) lost(ctx context.Context, l *Lease, status int) {
 	r := Result{Outcome: schedulerv1.Outcome_OUTCOME_FAILED, Status: status}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !cut(ctx) {
 		r.Outcome = endedOutcome
 	}
 	l.Settle(r)

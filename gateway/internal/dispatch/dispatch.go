@@ -39,6 +39,8 @@ type Config struct {
 	// PerWorker bounds the calls that run at one worker; 0 does not. PlaceWait bounds the wait for room; 0 does not.
 	PerWorker int
 	PlaceWait time.Duration
+	// Gateway is this process's name at the scheduler.
+	Gateway string
 }
 
 // Dispatcher sends jobs. Its methods may be used concurrently.
@@ -51,6 +53,7 @@ type Dispatcher struct {
 	drains    drains
 	hedge     hedger
 	places    *places
+	stalls    stalls
 }
 
 // New makes a dispatcher. Wait must be called before its client is dropped.

@@ -151,7 +151,7 @@ func (r *race) second(first *schedulerv1.RouteResponse, n int) *schedulerv1.Targ
 	}
 	q := r.job.routeRequest([]*schedulerv1.Target{first.GetTarget()}, n)
 	q.Kind = schedulerv1.AttemptKind_ATTEMPT_KIND_HEDGE
-	route, err := r.d.scheduler.Route(r.ctx, q)
+	route, err := r.d.scheduler.Route(r.ctx, r.d.named(q))
 	if err != nil {
 		return nil
 	}

@@ -37,6 +37,7 @@ type Lease struct {
 	settled bool
 	places  *places
 	held    string // the worker whose place this is, empty for none
+	watch   watch
 }
 
 // newLease starts the clock of an attempt. Reports outlive the request's context.
@@ -77,6 +78,7 @@ func (l *Lease) Settle(r Result) {
 		return
 	}
 	l.settled = true
+	l.watch.end()
 	if l.held != "" {
 		l.places.give(l.held)
 	}

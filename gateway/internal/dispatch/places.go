@@ -62,12 +62,18 @@ func (p *places) next() <-chan struct{} {
 	return p.freed
 }
 
+// named says who will settle what is booked.
+func (d *Dispatcher) named(r *schedulerv1.RouteRequest) *schedulerv1.RouteRequest {
+	r.Gateway = d.cfg.Gateway
+	return r
+}
+
 // route asks the scheduler for a target that has a place. While all have none it waits, at most Config.PlaceWait.
 func (d *Dispatcher) route(ctx context.Context, j *Job, exclude []*schedulerv1.Target, n int) (
 	*schedulerv1.RouteResponse, error,
 ) {
 	if d.places.limit == 0 {
-		return d.scheduler.Route(ctx, j.routeRequest(exclude, n))
+		return d.scheduler.Route(ctx, d.named(j.routeRequest(exclude, n)))
 	}
 	var late <-chan time.Time
 	if d.cfg.PlaceWait > 0 {
@@ -78,7 +84,7 @@ func (d *Dispatcher) route(ctx context.Context, j *Job, exclude []*schedulerv1.T
 	full := slices.Clone(exclude)
 	for {
 		freed := d.places.next()
-		r, err := d.scheduler.Route(ctx, j.routeRequest(full, n))
+		r, err := d.scheduler.Route(ctx, d.named(j.routeRequest(full, n)))
 		if err != nil && len(full) == len(exclude) {
 			return nil, err
 		}

@@ -19,10 +19,11 @@ import (
 // Stream is a worker's event stream. Only whole events leave it: what a broken connection leaves of an event never
 // reaches the client. It is used by one goroutine.
 type Stream struct {
-	resp *wire.Response
-	want want
-	ctx  context.Context
-	idle time.Duration
+	resp  *wire.Response
+	lease *Lease
+	want  want
+	ctx   context.Context
+	idle  time.Duration
 
 	buf      []byte // [0, ready) was handed out, [ready, filled) is kept
 	lent     *[]byte
@@ -53,7 +54,7 @@ type Stream struct {
 // openStream reads up to the first data event: an error there is the attempt's failure, not the client's stream.
 func (d *Dispatcher) openStream(ctx context.Context, a *Answer) (*Answer, error) {
 	s := &Stream{
-		resp: a.resp, want: a.want, ctx: ctx, idle: d.cfg.StreamIdle, pool: &d.buffers, limit: d.cfg.MaxEventBytes,
+		resp: a.resp, lease: a.Lease, want: a.want, ctx: ctx, idle: d.cfg.StreamIdle, pool: &d.buffers, limit: d.cfg.MaxEventBytes,
 		splitter: sse.NewSplitter(),
 	}
 	s.lent = s.pool.get()
@@ -152,12 +153,13 @@ func (s *Stream) read() error {
 	n, err := s.resp.Read(s.buf[s.filled:])
 	s.burst = 8*n > 7*(len(s.buf)-s.filled) // framing takes a few bytes of each chunk
 	s.filled += n
+	s.lease.watch.heard.Add(1)
 	switch {
 	case n > 0 && err == nil:
 		return nil
 	case errors.Is(err, io.EOF):
 		return s.end()
-	case s.ctx.Err() != nil:
+	case s.ctx.Err() != nil && !cut(s.ctx):
 		return ended(s.ctx)
 	}
 	s.failed = true

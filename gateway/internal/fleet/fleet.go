@@ -22,7 +22,13 @@ type Config struct {
 	DefaultModel string
 	// Refresh is how often the list is read.
 	Refresh time.Duration
+	// Gateway is this process's name at the scheduler, unique per start. What it booked there ends with its questions.
+	Gateway string
 }
+
+// lease is how long a gateway may ask nothing: questions of a busy machine come late, and a lease that ends too early
+// makes its workers look idle.
+func (c Config) lease() time.Duration { return max(5*time.Second, 5*c.Refresh) }
 
 // maxRemembered bounds the ids that are remembered after their last worker left.
 const maxRemembered = 4096
@@ -49,6 +55,9 @@ type View struct {
 	// Models is in the scheduler's order: by name.
 	Models []*schedulerv1.FleetModel
 
+	// Stalled is the workers that do not answer their adapters.
+	Stalled []string
+
 	byID  map[string]*schedulerv1.FleetModel
 	bases []string
 }
@@ -72,14 +81,15 @@ func New(cfg Config, client schedulerv1.SchedulerServiceClient, clock func() tim
 	return &Fleet{cfg: cfg, client: client, clock: clock, seen: map[string]Model{}}
 }
 
-// Run keeps the view fresh until ctx ends. age is told how old the view is.
-func (f *Fleet) Run(ctx context.Context, age func(time.Duration)) {
+// Run keeps the view fresh until ctx ends. age is told how old the view is, stalled which workers stand still.
+func (f *Fleet) Run(ctx context.Context, age func(time.Duration), stalled func([]string)) {
 	tick := time.NewTicker(f.cfg.Refresh)
 	defer tick.Stop()
 	for {
 		_, _ = f.load(ctx, 0)
 		if v := f.view.Load(); v != nil {
 			age(f.clock().Sub(v.At))
+			stalled(v.Stalled)
 		}
 		select {
 		case <-ctx.Done():
@@ -110,14 +120,19 @@ func (f *Fleet) load(ctx context.Context, fresh time.Duration) (*View, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	resp, err := f.client.ListModels(ctx, &schedulerv1.ListModelsRequest{})
+	resp, err := f.client.ListModels(ctx, &schedulerv1.ListModelsRequest{
+		Gateway: f.cfg.Gateway, LeaseMs: uint32(f.cfg.lease().Milliseconds()),
+	})
 	if err != nil {
 		if old != nil {
 			return old, nil
 		}
 		return nil, fault.Wrap(faultv1.Reason_REASON_UNAVAILABLE, err, "The scheduler cannot be reached; try again.")
 	}
-	v := &View{At: f.clock(), Models: resp.GetModels(), byID: make(map[string]*schedulerv1.FleetModel, len(resp.GetModels()))}
+	v := &View{
+		At: f.clock(), Models: resp.GetModels(), Stalled: resp.GetStalledWorkers(),
+		byID: make(map[string]*schedulerv1.FleetModel, len(resp.GetModels())),
+	}
 	for _, m := range v.Models {
 		v.byID[m.GetId()] = m
 		if m.GetParent() == "" {

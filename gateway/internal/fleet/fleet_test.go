@@ -23,10 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // list is a scheduler that only lists.
 type list struct {
 	schedulerv1.SchedulerServiceClient
-	mu     sync.Mutex
-	models []*schedulerv1.FleetModel
-	err    error
-	calls  atomic.Int32
+	mu      sync.Mutex
+	models  []*schedulerv1.FleetModel
+	err     error
+	stalled []string
+	asked   *schedulerv1.ListModelsRequest
+	calls   atomic.Int32
 }
 
 // set changes what is listed, or why nothing is.
@@ -36,16 +38,17 @@ func (l *list) set(models []*schedulerv1.FleetModel, err error) {
 	l.models, l.err = models, err
 }
 
-func (l *list) ListModels(context.Context, *schedulerv1.ListModelsRequest, ...grpc.CallOption) (
+func (l *list) ListModels(_ context.Context, q *schedulerv1.ListModelsRequest, _ ...grpc.CallOption) (
 	*schedulerv1.ListModelsResponse, error,
 ) {
 	l.calls.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asked = q
 	if l.err != nil {
 		return nil, l.err
 	}
-	return &schedulerv1.ListModelsResponse{Models: l.models}, nil
+	return &schedulerv1.ListModelsResponse{Models: l.models, StalledWorkers: l.stalled}, nil
 }
 
 func model(id, parent string) *schedulerv1.FleetModel {
@@ -139,7 +142,10 @@ func TestALostSchedulerLeavesTheLastView(t *testing.T) {
 		var age atomic.Int64
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
-		go func() { defer close(done); f.Run(ctx, func(d time.Duration) { age.Store(int64(d)) }) }()
+		go func() {
+			defer close(done)
+			f.Run(ctx, func(d time.Duration) { age.Store(int64(d)) }, func([]string) {})
+		}()
 		synctest.Wait()
 		l.set(nil, errors.New("down"))
 		time.Sleep(10 * time.Second)
@@ -154,6 +160,31 @@ func TestALostSchedulerLeavesTheLastView(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// TestEveryQuestionIsASignOfLife: each names the gateway and a lease of several questions, and brings what stands still.
+func TestEveryQuestionIsASignOfLife(t *testing.T) {
+	t.Parallel()
+	for refresh, lease := range map[time.Duration]uint32{500 * time.Millisecond: 5000, 4 * time.Second: 20_000} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &list{stalled: []string{"w1", "w2"}}
+			f := New(Config{Refresh: refresh, Gateway: "g"}, l, time.Now)
+			ctx, cancel := context.WithCancel(context.Background())
+			var told [][]string
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				f.Run(ctx, func(time.Duration) {}, func(workers []string) { told = append(told, workers) })
+			}()
+			time.Sleep(2*refresh + refresh/2)
+			cancel()
+			<-done
+			require.EqualValues(t, 3, l.calls.Load())
+			require.Equal(t, "g", l.asked.GetGateway())
+			require.Equal(t, lease, l.asked.GetLeaseMs())
+			require.Equal(t, [][]string{{"w1", "w2"}, {"w1", "w2"}, {"w1", "w2"}}, told)
+		})
+	}
 }
 
 func TestWithoutAnyViewItIsUnavailable(t *testing.T) {

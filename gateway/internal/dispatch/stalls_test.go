@@ -1,0 +1,119 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+)
+
+// TestWhatIsCut: an attempt is given up when two readings in a row name its worker and nothing came in between.
+func TestWhatIsCut(t *testing.T) {
+	t.Parallel()
+	// Each letter is a reading: s names the worker, o another one, . nobody; h is a read that came back.
+	rows := []struct {
+		name, events string
+		cut          bool
+	}{
+		{"never named", "....", false},
+		{"named once", "s...", false},
+		{"another worker", "oooo", false},
+		{"named twice", "ss", true},
+		{"named, well again, named", "s.s", false},
+		{"named twice later", "hh..ss", true},
+		{"it still flows", "shshshs", false},
+		{"it flowed and stopped", "shss", true},
+		{"only before", "hss", true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			d := dispatcher(t, &scheduler{})
+			l := newLease(t.Context(), d, &schedulerv1.RouteResponse{Target: &schedulerv1.Target{WorkerId: "w"}})
+			parent, end := context.WithCancel(t.Context())
+			defer end()
+			ctx := d.stalls.begin(parent, l)
+			for _, e := range row.events {
+				switch e {
+				case 'h':
+					l.watch.heard.Add(1)
+				case 's':
+					d.Stalled([]string{"v", "w"})
+				case 'o':
+					d.Stalled([]string{"v"})
+				default:
+					d.Stalled(nil)
+				}
+			}
+			require.Equal(t, row.cut, cut(ctx))
+			require.Equal(t, row.cut, ctx.Err() != nil)
+			l.Settle(Result{})
+			require.Empty(t, d.stalls.running, "what has ended is not watched")
+			require.Error(t, ctx.Err())
+			require.NoError(t, parent.Err())
+		})
+	}
+	var none stalls
+	settled := &Lease{settled: true}
+	require.Equal(t, t.Context(), none.begin(t.Context(), settled), "a call without a reservation is not watched")
+}
+
+// TestAStandingWorkerIsLeft: before the first byte the request goes to another worker, afterwards the stream is broken.
+func TestAStandingWorkerIsLeft(t *testing.T) {
+	t.Parallel()
+	const ok, failed = schedulerv1.Outcome_OUTCOME_OK, schedulerv1.Outcome_OUTCOME_FAILED
+	standing := func(d *Dispatcher, done <-chan error) (err error) {
+		kittest.Eventually(t, func() error {
+			d.Stalled([]string{"w0"})
+			select {
+			case err = <-done:
+				return nil
+			default:
+				return errors.New("still waiting")
+			}
+		})
+		return err
+	}
+	t.Run("before the first byte", func(t *testing.T) {
+		t.Parallel()
+		s := &scheduler{workers: []*worker{startWorker(t, "hang"), startWorker(t, plain(200, "{}"))}}
+		d := dispatcher(t, s, func(c *Config) { c.Gateway = "g" })
+		done := make(chan error, 1)
+		go func() {
+			a, err := d.Open(context.Background(), job(t, plainDoc))
+			if err == nil {
+				a.Close(d, nil)
+			}
+			done <- err
+		}()
+		kittest.Closed(t, s.workers[0].hung)
+		require.NoError(t, standing(d, done))
+		require.Equal(t, []schedulerv1.Outcome{failed, ok}, s.outcomes(t))
+		for _, q := range s.routed {
+			require.Equal(t, "g", q.GetGateway())
+		}
+	})
+	t.Run("within a stream", func(t *testing.T) {
+		t.Parallel()
+		s := &scheduler{workers: []*worker{startWorker(t, strings.TrimSuffix(stream(chunk("a", "null")), "0\r\n\r\n"))}}
+		d := dispatcher(t, s)
+		a, err := d.Open(context.Background(), job(t, streamDoc))
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() {
+			_, err := drainStream(a.Stream)
+			done <- err
+		}()
+		err = standing(d, done)
+		require.Equal(t, faultv1.Reason_REASON_STREAM_BROKEN, fault.ReasonOf(err))
+		a.Close(d, err)
+		require.Equal(t, []schedulerv1.Outcome{failed}, s.outcomes(t))
+	})
+}
