@@ -27,6 +27,9 @@ func FuzzRender(f *testing.F) {
 		"{% autoescape true %}{{ '<' ~ '>'|safe }}{% endautoescape %}{{ s|e|indent|wordwrap(3)|pprint }}", "{{ u.x }}", "{{ u|default(s)|urlize|xmlattr }}",
 		"{% call(a) m() %}{{ a }}{% endcall %}{% block q %}{{ self.q }}{% endblock %}", "{{ raise_exception(s) }}{{ strftime_now('%d %b %Y') }}",
 		"{% set a, b = b %}{% filter upper %}{% set x %}{{ a }}{% endset %}{{ x }}{% endfilter %}{{ cycler(1, 2).next() }}{{ range(3)[1:] }}",
+		"{{ s.encode('utf-16', 'replace')[1:].decode('utf-8', 'backslashreplace') }}{{ s.encode().hex('-', 2) }}{{ '%s|%d'.encode() % (s.encode(), n) }}",
+		"{{ (n).to_bytes(4, 'little', signed=true).split('a'.encode(), 1) }}{{ (1).from_bytes(b) }}{{ 1.0.fromhex('0x1.8p3') }}{{ s.encode().title().find(87) }}",
+		"{{ f(a=1, a=2) }}", "{% macro m(a, a) %}{% endmacro %}", "{% include [] ignore missing %}{% include n %}", "{% for a, in b %}{% endfor %}",
 	} {
 		f.Add(s)
 	}

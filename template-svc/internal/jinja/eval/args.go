@@ -62,6 +62,9 @@ type keywordExpr struct {
 // source, starred ones last.
 func (c *compiler) args(a *syntax.Args, s *scope) *argList {
 	l := &argList{}
+	if len(a.Kw) > 1 {
+		c.checkKeywords(a.Kw[0].Value, a.Kw, false)
+	}
 	for _, e := range a.Pos {
 		l.pos = append(l.pos, c.expr(e, s))
 	}
@@ -147,6 +150,9 @@ func (l *argList) spreadKeywords(f *frame, out *args) error {
 	v, err := l.starStar(f)
 	if err != nil {
 		return err
+	}
+	if v.IsUndefined() {
+		return value.RaiseUndefined(v)
 	}
 	if v.Kind() != value.KindDict {
 		return pyerr.Newf(pyerr.Type, "jinja2.sandbox.SandboxedEnvironment.call() argument after ** must be a mapping, "+

@@ -41,6 +41,7 @@ const (
 		" reduce reduce_ex repr setattr sizeof str subclasshook "
 	strDunders    = " add contains getitem getnewargs iter len mod mul rmod rmul "
 	markupDunders = strDunders + " html html_format module radd slots "
+	bytesDunders  = strDunders + " bytes "
 	listDunders   = " add class_getitem contains delitem getitem iadd imul iter len mul reversed rmul setitem "
 	tupleDunders  = " add class_getitem contains getitem getnewargs iter len mul rmul "
 	dictDunders   = " class_getitem contains delitem getitem ior iter len or reversed ror setitem "
@@ -71,6 +72,8 @@ func isDunder(v value.Value, name string) bool {
 		set = undefinedDunders
 	case value.KindNone:
 		set = " bool "
+	case value.KindBytes:
+		set = bytesDunders
 	case value.KindStr:
 		set = strDunders
 		if v.IsMarkup() {
@@ -104,6 +107,8 @@ func methodOf(v value.Value, name string) methodFunc {
 			}
 		}
 		return strMethods(name)
+	case value.KindBytes:
+		return bytesMethods(name)
 	case value.KindDict:
 		return dictMethods(name)
 	case value.KindList:

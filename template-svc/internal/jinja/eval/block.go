@@ -20,12 +20,30 @@ func (c *compiler) loader(n *syntax.Loader, s *scope) stmtFunc {
 	}
 	expr := c.expr(n.Template, s)
 	return func(f *frame) (control, error) {
-		_, err := expr(f)
+		v, err := expr(f)
+		if err == nil && n.Tag == "include" {
+			err = errInclude(v)
+		}
+		if n.IgnoreMissing && pyerr.Is(err, pyerr.NotFound) {
+			return goOn, nil
+		}
 		if err == nil {
 			err = pyerr.New(pyerr.Type, "no loader for this environment specified")
 		}
 		return goOn, at(err, n)
 	}
+}
+
+// errInclude is what include raises before it asks for a loader: it takes a name or some names.
+func errInclude(v value.Value) error {
+	switch {
+	case v.IsStr() || v.IsUndefined():
+		return nil
+	case !v.Truth():
+		return pyerr.New(pyerr.NotFound, "Tried to select from an empty list of templates.")
+	}
+	_, err := v.Iter()
+	return err
 }
 
 // blockStmt prints a block where it stands.

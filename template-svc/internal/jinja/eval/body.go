@@ -114,13 +114,12 @@ func (c *compiler) stmt(n syntax.Node, s *scope) stmtFunc {
 // jump compiles break and continue, which Python refuses at compile time
 // outside a loop of the same function.
 func (c *compiler) jump(n syntax.Node, s *scope, word string, ctl control) stmtFunc {
-	if !s.loop && c.err == nil {
-		p := n.At()
+	if !s.loop {
 		msg := "'break' outside loop"
 		if word == "continue" {
 			msg = "'continue' not properly in loop"
 		}
-		c.err = &pyerr.Error{Type: "SyntaxError", Message: msg, Line: p.Line, Col: p.Col}
+		c.refuse(codePass, n, msg)
 	}
 	return func(*frame) (control, error) { return ctl, nil }
 }

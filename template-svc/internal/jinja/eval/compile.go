@@ -12,7 +12,10 @@ import (
 
 // compiler builds one program. Its error is sticky: the first one counts.
 type compiler struct {
-	err        error
+	err error
+	// python is the fault that Python finds in the code that Jinja2 makes of the template, if Jinja2 finds none.
+	python     *pyerr.Error
+	pythonPass pythonPass
 	index      map[string]int // of names
 	names      []string
 	undeclared map[string]bool

@@ -70,6 +70,9 @@ func (c *compiler) plainExpr(e syntax.Expr, s *scope) exprFunc {
 		return c.binary(n, s)
 	case *syntax.Unary:
 		return c.unary(n, s)
+	case *syntax.Slice: // within a tuple
+		c.refuse(parsePass, e, "invalid syntax")
+		return constant(value.None)
 	}
 	c.fail(e, "unexpected expression")
 	return constant(value.None)

@@ -52,6 +52,9 @@ func fileSizeFilter(r *run, a *args) (value.Value, error) {
 
 // quoted is the repr of a string.
 func quoted(v value.Value) string {
+	if v.IsBytes() {
+		return string(value.AppendReprBytes(nil, v.AsStr()))
+	}
 	s := value.ReprString(v.AsStr())
 	if v.IsMarkup() {
 		return "Markup(" + s + ")"
@@ -66,7 +69,7 @@ func floatOf(v value.Value) (float64, error) {
 		return 0, value.RaiseUndefined(v)
 	case v.IsNumber():
 		return value.ToFloat(v)
-	case v.IsStr():
+	case v.IsStr(), v.IsBytes():
 		if f, ok := value.ParseFloat(v.AsStr()); ok {
 			return f, nil
 		}

@@ -12,6 +12,7 @@ import (
 
 // filter compiles x|name(...).
 func (c *compiler) filter(n *syntax.Filter, s *scope) exprFunc {
+	c.checkFilter(n, s)
 	expr := c.expr(n.Node, s)
 	apply := c.applyFilter(n, s)
 	return func(f *frame) (value.Value, error) {
@@ -23,13 +24,18 @@ func (c *compiler) filter(n *syntax.Filter, s *scope) exprFunc {
 	}
 }
 
+// checkFilter refuses an unknown filter, unless an if around it may not reach it. The outermost is told first, so this
+// comes before what the filter is applied to.
+func (c *compiler) checkFilter(n *syntax.Filter, s *scope) {
+	if filterOf(n.Name) == nil && !s.soft {
+		c.fail(n, "No filter named %s.", value.ReprString(n.Name))
+	}
+}
+
 // applyFilter compiles the application of a filter to a value.
 func (c *compiler) applyFilter(n *syntax.Filter, s *scope) func(f *frame, v value.Value) (value.Value, error) {
 	fn := filterOf(n.Name)
 	if fn == nil {
-		if !s.soft {
-			c.fail(n, "No filter named %s.", value.ReprString(n.Name))
-		}
 		fn = func(*run, *args) (value.Value, error) {
 			return value.Value{}, pyerr.Newf(pyerr.TemplateRuntime, "No filter named %s found.", value.ReprString(n.Name))
 		}

@@ -67,6 +67,8 @@ func errIndent(v value.Value) error {
 		return value.RaiseUndefined(v)
 	case value.KindList:
 		return pyerr.New(pyerr.Attribute, "'list' object has no attribute 'splitlines'")
+	case value.KindBytes:
+		return typeError("can't concat str to bytes")
 	case value.KindTuple:
 		return typeError(`can only concatenate tuple (not "str") to tuple`)
 	}

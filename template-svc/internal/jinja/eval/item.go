@@ -32,6 +32,10 @@ func subscript(v, key value.Value) (item value.Value, ok bool, err error) {
 		if i, ok := index(key, len(v.Cells())); ok {
 			return v.Cells()[i], true, nil
 		}
+	case value.KindBytes:
+		if i, ok := index(key, len(v.AsStr())); ok {
+			return value.Int(int64(v.AsStr()[i])), true, nil
+		}
 	case value.KindStr:
 		if item, ok := charAt(v, key); ok {
 			return item, true, nil

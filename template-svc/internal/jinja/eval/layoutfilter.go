@@ -31,6 +31,12 @@ func wordWrapFilter(r *run, a *args) (value.Value, error) {
 		sep = b[3].AsStr()
 	}
 	if !b[0].IsStr() {
+		if b[0].IsBytes() && b[0].Truth() {
+			return value.Value{}, typeError("cannot use a string pattern on a bytes-like object")
+		}
+		if b[0].IsBytes() {
+			return value.Str(""), nil
+		}
 		if b[0].IsUndefined() {
 			return value.Value{}, value.RaiseUndefined(b[0])
 		}

@@ -14,6 +14,7 @@ func (c *compiler) macroBody(n syntax.Node, name string, sig *syntax.Signature, 
 	inner := s.function()
 	d := &macroDef{name: name, caller: -1, kwargs: -1, varargs: -1, fn: inner.sym.fn, node: n}
 	special := reads(body, "caller", "kwargs", "varargs")
+	c.checkParameters(n, sig.Params, inner.sym.level)
 	for i, p := range sig.Params {
 		inner.sym.param(p.Name)
 		switch p.Name {
@@ -87,6 +88,7 @@ func (c *compiler) macroStmt(n *syntax.Macro, s *scope) stmtFunc {
 func (c *compiler) callBlock(n *syntax.CallBlock, s *scope) stmtFunc {
 	def := c.macroBody(n, "", &n.Signature, n.Body, s)
 	call := c.call(n.Call, s, true)
+	c.checkKeywords(n, n.Call.Args.Kw, true)
 	print := c.printer()
 	return func(f *frame) (control, error) {
 		caller := value.OfObject(&macro{def: def, up: f})

@@ -23,6 +23,14 @@ func errNoAttribute(v value.Value, name string) error {
 	return pyerr.Newf(pyerr.Attribute, "'%s' object has no attribute '%s'", v.TypeName(), name)
 }
 
+// argumentType is how CPython's argument clinic names the type of an argument it refuses.
+func argumentType(v value.Value) string {
+	if v.IsNone() {
+		return "None"
+	}
+	return v.TypeName()
+}
+
 // plural is "argument" or "arguments".
 func plural(n int) string {
 	if n == 1 {

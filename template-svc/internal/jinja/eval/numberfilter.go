@@ -100,9 +100,9 @@ func toInt(r *run, b []value.Value) (value.Value, error) {
 			return def, nil
 		}
 		return i, err
-	case value.KindStr:
+	case value.KindStr, value.KindBytes:
 		base := value.Int(10)
-		if !isMissing(b[2]) {
+		if !isMissing(b[2]) && v.IsStr() {
 			base = b[2]
 		}
 		return textToInt(r, v, base, def)
@@ -144,7 +144,7 @@ func toFloat(_ *run, b []value.Value) (value.Value, error) {
 	case v.IsNumber():
 		f, err := value.ToFloat(v)
 		return value.Float(f), err
-	case v.IsStr():
+	case v.IsStr(), v.IsBytes():
 		if f, ok := value.ParseFloat(v.AsStr()); ok {
 			return value.Float(f), nil
 		}
@@ -166,6 +166,9 @@ func sumFilter(r *run, b []value.Value) (value.Value, error) {
 	it, err := b[0].Iter()
 	if err != nil {
 		return sum, err
+	}
+	if sum.IsBytes() {
+		return sum, typeError("sum() can't sum bytes [use b''.join(seq) instead]")
 	}
 	if sum.IsStr() {
 		return sum, typeError("sum() can't sum strings [use ''.join(seq) instead]")

@@ -59,6 +59,10 @@ func intMethods(name string) methodFunc {
 			}
 			return value.Int(int64(n)), nil
 		})
+	case "to_bytes":
+		return intToBytes
+	case "from_bytes":
+		return intFromBytes
 	case "conjugate":
 		return noArgs("int", name, func(v value.Value) (value.Value, error) { return value.Unary("+", v) })
 	case "as_integer_ratio":
@@ -84,6 +88,8 @@ func floatMethods(name string) methodFunc {
 		return noArgs("float", name, func(v value.Value) (value.Value, error) {
 			return value.Str(floatHex(v.AsFloat())), nil
 		})
+	case "fromhex":
+		return floatFromHex
 	case "as_integer_ratio":
 		return noArgs("float", name, floatRatio)
 	}

@@ -89,11 +89,12 @@ func (c *compiler) print(e syntax.Expr, s *scope) func(f *frame) error {
 // textFilter compiles the filters of a block, whose innermost operand is the
 // block's text.
 func (c *compiler) textFilter(n *syntax.Filter, s *scope) func(f *frame, text value.Value) (value.Value, error) {
+	c.checkFilter(n, s)
+	apply := c.applyFilter(n, s)
 	var inner func(f *frame, text value.Value) (value.Value, error)
 	if next, ok := n.Node.(*syntax.Filter); ok {
 		inner = c.textFilter(next, s)
 	}
-	apply := c.applyFilter(n, s)
 	return func(f *frame, text value.Value) (value.Value, error) {
 		if inner != nil {
 			var err error

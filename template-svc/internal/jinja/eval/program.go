@@ -94,7 +94,7 @@ func (p *Program) start(r *run) (err error) {
 func (p *Program) Undeclared() []string { return p.undeclared }
 
 // Compile makes a program of a tree. Faults are *pyerr.Error of type
-// TemplateAssertionError.
+// TemplateAssertionError or, where Python would find them, SyntaxError.
 func Compile(tree *syntax.Template, limits limit.Limits) (*Program, error) {
 	c := &compiler{
 		index:      map[string]int{},
@@ -104,6 +104,9 @@ func Compile(tree *syntax.Template, limits limit.Limits) (*Program, error) {
 	root := c.template(tree)
 	if c.err != nil {
 		return nil, c.err
+	}
+	if c.python != nil {
+		return nil, c.python
 	}
 	p := &Program{root: root, fn: c.rootFn, names: c.names}
 	p.builtins = make([]value.Value, len(c.names))

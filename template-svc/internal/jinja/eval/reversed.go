@@ -24,7 +24,7 @@ func reversed(r *run, v value.Value) (value.Iterator, error) {
 		}}, nil
 	case value.KindDict:
 		return (&dictView{name: "keys", dict: v.AsDict()}).Reversed(), nil
-	case value.KindStr:
+	case value.KindStr, value.KindBytes:
 		list, err := r.collect(v)
 		if err != nil {
 			return nil, err

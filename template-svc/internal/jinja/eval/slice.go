@@ -53,6 +53,8 @@ func sliceOf(r *run, v value.Value, b [3]value.Value) (value.Value, error) {
 		return sliceCells(r, v, b)
 	case value.KindStr:
 		return sliceText(r, v, b)
+	case value.KindBytes:
+		return sliceBytes(r, v, b)
 	case value.KindObject:
 		if rg, ok := v.AsObject().(*rangeObject); ok {
 			return rg.slice(b)

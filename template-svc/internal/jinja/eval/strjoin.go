@@ -63,7 +63,7 @@ func strReplace(r *run, self value.Value, a *args) (value.Value, error) {
 	}
 	for i, v := range a.pos[:2] {
 		if !v.IsStr() && (i == 0 || !self.IsMarkup()) {
-			return self, typeError("replace() argument %d must be str, not %s", i+1, v.TypeName())
+			return self, typeError("replace() argument %d must be str, not %s", i+1, argumentType(v))
 		}
 	}
 	n, err := asInt(a.at(2), -1)

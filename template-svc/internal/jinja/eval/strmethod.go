@@ -78,6 +78,9 @@ func strMethods(name string) methodFunc {
 	// translate(table)
 	case "translate":
 		return translate
+	// encode(encoding='utf-8', errors='strict')
+	case "encode":
+		return strEncode
 	// maketrans(x, y, z)
 	case "maketrans":
 		return makeTrans

@@ -39,11 +39,11 @@ func affixMethod(name string) methodFunc {
 		if len(a.kw) > 0 || len(a.pos) < 1 || len(a.pos) > 3 {
 			return self, affixArity(name, a)
 		}
-		list, err := affixes(name, a.pos[0])
+		part, _, ok, err := span(r, self.AsStr(), a.at(1), a.at(2))
 		if err != nil {
 			return self, err
 		}
-		part, _, ok, err := span(r, self.AsStr(), a.at(1), a.at(2))
+		list, err := affixes(name, a.pos[0])
 		if !ok || err != nil {
 			return value.False, err
 		}
@@ -63,7 +63,7 @@ func affixMethod(name string) methodFunc {
 func affixArity(name string, a *args) error {
 	switch {
 	case len(a.kw) > 0:
-		return typeError("str.%s() takes no keyword arguments", name)
+		return typeError("%s() takes no keyword arguments", name)
 	case len(a.pos) < 1:
 		return typeError("%s() takes at least 1 argument (%d given)", name, len(a.pos))
 	}
@@ -77,7 +77,7 @@ func removeMethod(name string) methodFunc {
 			return self, err
 		}
 		if !a.pos[0].IsStr() {
-			return self, typeError("%s() argument must be str, not %s", name, a.pos[0].TypeName())
+			return self, typeError("%s() argument must be str, not %s", name, argumentType(a.pos[0]))
 		}
 		s := self.AsStr()
 		if name == "removeprefix" {
@@ -100,10 +100,10 @@ func findMethod(name string) methodFunc {
 		if len(a.kw) > 0 || len(a.pos) < 1 || len(a.pos) > 3 {
 			return self, affixArity(name, a)
 		}
-		if !a.pos[0].IsStr() {
-			return self, typeError("must be str, not %s", a.pos[0].TypeName())
-		}
 		part, first, ok, err := span(r, self.AsStr(), a.at(1), a.at(2))
+		if err == nil && !a.pos[0].IsStr() {
+			err = typeError("must be str, not %s", a.pos[0].TypeName())
+		}
 		if err != nil {
 			return self, err
 		}
@@ -126,10 +126,10 @@ func strCount(r *run, self value.Value, a *args) (value.Value, error) {
 	if len(a.kw) > 0 || len(a.pos) < 1 || len(a.pos) > 3 {
 		return self, affixArity("count", a)
 	}
-	if !a.pos[0].IsStr() {
-		return self, typeError("must be str, not %s", a.pos[0].TypeName())
-	}
 	part, _, ok, err := span(r, self.AsStr(), a.at(1), a.at(2))
+	if err == nil && !a.pos[0].IsStr() {
+		err = typeError("must be str, not %s", a.pos[0].TypeName())
+	}
 	if !ok || err != nil {
 		return value.Int(0), err
 	}

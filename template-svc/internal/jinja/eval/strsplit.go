@@ -122,11 +122,15 @@ func splitLines(r *run, self value.Value, a *args) (value.Value, error) {
 	if err != nil {
 		return self, err
 	}
+	keep, err := asInt(b[0], 0)
+	if err != nil {
+		return self, err
+	}
 	if err := r.m.Scan(len(self.AsStr())); err != nil {
 		return self, err
 	}
 	if err := r.m.Product(value.CountLines(self.AsStr()), cellBytes); err != nil {
 		return self, err
 	}
-	return r.texts(value.SplitLines(self.AsStr(), b[0].Truth()), self.IsMarkup())
+	return r.texts(value.SplitLines(self.AsStr(), keep != 0), self.IsMarkup())
 }

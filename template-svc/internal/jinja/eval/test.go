@@ -14,8 +14,8 @@ type testFunc func(r *run, a *args) (bool, error)
 
 // test compiles "x is name(...)".
 func (c *compiler) test(n *syntax.Test, s *scope) func(f *frame) (bool, error) {
-	expr := c.expr(n.Node, s)
 	if simple := simpleTest(n.Name); simple != nil && noArguments(&n.Args) {
+		expr := c.expr(n.Node, s)
 		return func(f *frame) (bool, error) {
 			v, err := expr(f)
 			return simple(v), err
@@ -30,6 +30,7 @@ func (c *compiler) test(n *syntax.Test, s *scope) func(f *frame) (bool, error) {
 			return false, pyerr.Newf(pyerr.TemplateRuntime, "No test named %s found.", value.ReprString(n.Name))
 		}
 	}
+	expr := c.expr(n.Node, s)
 	list := c.args(&n.Args, s)
 	return func(f *frame) (bool, error) {
 		v, err := expr(f)
@@ -109,7 +110,7 @@ func simpleTest(name string) func(v value.Value) bool {
 // both.
 func isSequence(v value.Value) bool {
 	switch v.Kind() {
-	case value.KindUndefined, value.KindStr, value.KindList, value.KindTuple, value.KindDict:
+	case value.KindUndefined, value.KindStr, value.KindBytes, value.KindList, value.KindTuple, value.KindDict:
 		return true
 	case value.KindObject:
 		_, sized := v.AsObject().(value.Sized)

@@ -16,6 +16,12 @@ func translate(r *run, self value.Value, a *args) (value.Value, error) {
 		return self, err
 	}
 	p := value.Printer{Meter: &r.m}
+	switch a.pos[0].Kind() {
+	case value.KindNone, value.KindBool, value.KindInt, value.KindBig, value.KindFloat:
+		if self.AsStr() != "" {
+			return self, typeError("'%s' object is not subscriptable", a.pos[0].TypeName())
+		}
+	}
 	for _, c := range self.AsStr() {
 		if err := r.m.Step(); err != nil {
 			return self, err
@@ -65,10 +71,13 @@ func makeTrans(r *run, self value.Value, a *args) (value.Value, error) {
 		}
 		return value.OfDict(d), r.m.Product(d.Len(), 2*cellBytes)
 	}
-	for i, v := range a.pos {
+	for i, v := range a.pos[1:] {
 		if !v.IsStr() {
-			return self, typeError("maketrans() argument %d must be str, not %s", i+1, v.TypeName())
+			return self, typeError("maketrans() argument %d must be str, not %s", i+2, argumentType(v))
 		}
+	}
+	if !a.pos[0].IsStr() {
+		return self, typeError("first maketrans argument must be a string if there is a second argument")
 	}
 	from, to := []rune(a.pos[0].AsStr()), []rune(a.pos[1].AsStr())
 	if len(from) != len(to) {

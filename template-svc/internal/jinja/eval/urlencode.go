@@ -97,8 +97,10 @@ func urlEncode(r *run, v value.Value) (value.Value, error) {
 			return err
 		}
 		for i, sep := range []string{"&", "="} {
-			s, err := value.StrOf(&r.m, cells[i])
-			if err != nil {
+			s := "" // bytes are quoted as they are
+			if cells[i].IsBytes() {
+				s = cells[i].AsStr()
+			} else if s, err = value.StrOf(&r.m, cells[i]); err != nil {
 				return err
 			}
 			if first {

@@ -26,7 +26,9 @@ const (
 	ZeroDivision    = "ZeroDivisionError"
 	Lookup          = "LookupError"
 	StopIteration   = "StopIteration"
+	NotFound        = "TemplatesNotFound"
 	UnicodeEncode   = "UnicodeEncodeError"
+	UnicodeDecode   = "UnicodeDecodeError"
 )
 
 // Error is an exception of the template language. Type and Message equal what

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
 // String literals hold Python's escapes, decoded after newlines were
@@ -110,5 +112,5 @@ func appendHex(b []byte, s string, width int, fault string) ([]byte, int, string
 	if u > utf8.MaxRune {
 		return b, 0, "illegal Unicode character"
 	}
-	return utf8.AppendRune(b, rune(u)), 1 + width, ""
+	return value.AppendChar(b, rune(u)), 1 + width, ""
 }

@@ -7,9 +7,9 @@ package syntax
 // else ... ] endfor.
 func (p *parser) parseFor() Node {
 	n := &For{Pos: p.pos(p.next())}
-	n.Target = p.target(tupleOf{extraEnd: "in"})
+	n.Target = p.target(tupleOf{})
 	p.expectName("in")
-	n.Iter = p.tuple(tupleOf{extraEnd: "recursive"})
+	n.Iter = p.tuple(tupleOf{})
 	if p.skipName("if") {
 		n.Test = p.expression()
 	}

@@ -88,7 +88,7 @@ func TestStringEscapes(t *testing.T) {
 		{`'\é'`, `\xe9`},
 		{`'\日'`, `\u65e5`},
 		{`'\😀'`, `\U0001f600`},
-		{`'\ud800'`, "\ufffd"},
+		{`'\ud800'`, "\U0010d800"},
 	} {
 		toks, err := tokenize(newSource("{{ " + c.in + " }}"))
 		require.NoError(t, err, c.in)

@@ -9,11 +9,10 @@ import (
 
 // tupleOf says how a tuple's members are read and where it may end.
 type tupleOf struct {
-	primary   bool   // members are primaries, as in targets
-	condexpr  bool   // members may be inline-ifs
-	explicit  bool   // brackets stand around it, so it may be empty
-	namespace bool   // ns.attr is a target
-	extraEnd  string // a name that ends it, "" for none
+	primary   bool // members are primaries, as in targets
+	condexpr  bool // members may be inline-ifs
+	explicit  bool // brackets stand around it, so it may be empty
+	namespace bool // ns.attr is a target
 }
 
 // tuple reads one expression, or several parted by commas as a tuple.
@@ -25,7 +24,7 @@ func (p *parser) tuple(how tupleOf) Expr {
 		if len(items) > 0 {
 			p.expect("comma")
 		}
-		if p.tupleEnd(how.extraEnd) {
+		if p.tupleEnd() {
 			break
 		}
 		switch {
@@ -53,13 +52,14 @@ func (p *parser) tuple(how tupleOf) Expr {
 	return &Tuple{Pos: pos, Items: items}
 }
 
-// tupleEnd reports whether a tuple without brackets ends here.
-func (p *parser) tupleEnd(extra string) bool {
+// tupleEnd reports whether a tuple without brackets ends here. Jinja2 means to end it at "in" and "recursive" too, but
+// never does.
+func (p *parser) tupleEnd() bool {
 	switch p.cur().kind {
 	case kVariableEnd, kBlockEnd, "rparen":
 		return true
 	}
-	return extra != "" && p.isName(extra)
+	return false
 }
 
 // nested runs parse one level deeper.

@@ -25,7 +25,7 @@ func (v Value) AsBig() *big.Int {
 // AsFloat gives the float of a KindFloat.
 func (v Value) AsFloat() float64 { return math.Float64frombits(v.n) }
 
-// AsStr gives the text of a KindStr.
+// AsStr gives the text of a KindStr, the bytes of a KindBytes.
 func (v Value) AsStr() string { return unsafe.String((*byte)(v.p), int(v.n)) }
 
 // Text gives the text of a KindStr, "" for any other kind.

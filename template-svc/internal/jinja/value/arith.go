@@ -15,7 +15,7 @@ import (
 
 // Binary is Python's binary operator op: + - * / // % **.
 func Binary(m *limit.Meter, op string, a, b Value) (Value, error) {
-	if op == "%" && a.k == KindStr {
+	if op == "%" && (a.k == KindStr || a.k == KindBytes) {
 		return Printf(m, a, b)
 	}
 	if a.k == KindUndefined {

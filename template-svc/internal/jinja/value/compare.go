@@ -31,7 +31,7 @@ func equal(m *limit.Meter, a, b Value, depth int) (bool, error) {
 		return a.n == b.n, nil
 	case KindBig, KindFloat:
 		return compareNumbers(a, b) == 0, nil
-	case KindStr:
+	case KindStr, KindBytes:
 		return a.n == b.n && a.AsStr() == b.AsStr(), m.Scan(int(a.n))
 	case KindList, KindTuple:
 		return equalCells(m, a, b, depth)

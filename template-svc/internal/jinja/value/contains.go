@@ -29,6 +29,8 @@ func Contains(m *limit.Meter, item, container Value) (bool, error) {
 		return containsCell(m, item, container.Cells())
 	case KindUndefined:
 		return false, nil
+	case KindBytes:
+		return containsByte(m, item, container)
 	case KindObject:
 		if c, ok := container.AsObject().(Container); ok {
 			return c.Contains(m, item)

@@ -27,7 +27,7 @@ func ChargeKey(m *limit.Meter, v Value) error { return chargeKey(m, v, 0) }
 // chargeKey is ChargeKey at a depth of nesting.
 func chargeKey(m *limit.Meter, v Value, depth int) error {
 	switch v.k {
-	case KindStr:
+	case KindStr, KindBytes:
 		return m.Scan(int(v.n))
 	case KindTuple:
 		if depth >= maxDepth {
@@ -51,8 +51,8 @@ func hash(v Value) (hashKey, error) { return hashAt(v, 0) }
 // hashAt is hash at a depth of nesting.
 func hashAt(v Value, depth int) (hashKey, error) {
 	switch v.k {
-	case KindStr:
-		return hashKey{k: KindStr, s: v.AsStr()}, nil
+	case KindStr, KindBytes:
+		return hashKey{k: v.k, s: v.AsStr()}, nil
 	case KindBool, KindInt:
 		return hashKey{k: KindInt, n: v.n}, nil
 	case KindBig:

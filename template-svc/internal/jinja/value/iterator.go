@@ -81,6 +81,8 @@ func (v Value) Iter() (Iterator, error) {
 		return &keyIter{entries: v.AsDict().entries}, nil
 	case KindStr:
 		return &runeIter{s: v.AsStr()}, nil
+	case KindBytes:
+		return &byteIter{s: v.AsStr()}, nil
 	case KindObject:
 		if it, ok := v.AsObject().(Iterable); ok {
 			return it.Iter(), nil
@@ -92,7 +94,7 @@ func (v Value) Iter() (Iterator, error) {
 // CanIter reports whether Iter succeeds, without touching a generator.
 func (v Value) CanIter() bool {
 	switch v.k {
-	case KindUndefined, KindList, KindTuple, KindDict, KindStr:
+	case KindUndefined, KindList, KindTuple, KindDict, KindStr, KindBytes:
 		return true
 	case KindObject:
 		_, ok := v.AsObject().(Iterable)
@@ -108,7 +110,7 @@ func (v Value) Len() (int, error) {
 		return 0, nil
 	case KindStr:
 		return RuneCount(v.AsStr()), nil
-	case KindList, KindTuple:
+	case KindList, KindTuple, KindBytes:
 		return int(v.n), nil
 	case KindDict:
 		return v.AsDict().Len(), nil

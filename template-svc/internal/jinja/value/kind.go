@@ -17,6 +17,7 @@ const (
 	KindStr
 	KindList
 	KindTuple
+	KindBytes
 	KindDict
 	KindObject
 )
@@ -61,6 +62,8 @@ func (v Value) TypeName() string {
 		return "list"
 	case KindTuple:
 		return "tuple"
+	case KindBytes:
+		return "bytes"
 	case KindDict:
 		return "dict"
 	}

@@ -47,7 +47,7 @@ func compare(m *limit.Meter, o Order, a, b Value, depth int) (bool, error) {
 	switch {
 	case a.IsNumber() && b.IsNumber():
 		return o.holds(compareNumbers(a, b)), nil
-	case a.k == KindStr && b.k == KindStr:
+	case a.k == b.k && (a.k == KindStr || a.k == KindBytes):
 		return o.holds(strings.Compare(a.AsStr(), b.AsStr())), m.Scan(int(min(a.n, b.n)))
 	case a.k == b.k && (a.k == KindList || a.k == KindTuple):
 		return compareCells(m, o, a.Cells(), b.Cells(), depth)

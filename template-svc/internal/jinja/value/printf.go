@@ -22,6 +22,7 @@ type printf struct {
 	mapping Value
 	isMap   bool
 	markup  bool
+	bytes   bool // the format is bytes
 }
 
 // directive is one conversion: %[(key)][flags][width][.prec]code.
@@ -33,7 +34,7 @@ type directive struct {
 
 // Printf is format % args.
 func Printf(m *limit.Meter, format, args Value) (Value, error) {
-	p := printf{m: m, format: format.AsStr(), markup: format.markup}
+	p := printf{m: m, format: format.AsStr(), markup: format.markup, bytes: format.k == KindBytes}
 	if args.k == KindTuple {
 		p.args = args.Cells()
 	} else {
@@ -41,6 +42,8 @@ func Printf(m *limit.Meter, format, args Value) (Value, error) {
 		switch args.k {
 		case KindDict, KindList, KindUndefined:
 			p.mapping, p.isMap = args, true
+		case KindBytes:
+			p.mapping, p.isMap = args, !p.bytes
 		case KindObject:
 			_, p.isMap = args.AsObject().(Indexed)
 			p.mapping = args
@@ -49,7 +52,9 @@ func Printf(m *limit.Meter, format, args Value) (Value, error) {
 	if err := p.run(); err != nil {
 		return Value{}, err
 	}
-	return Str(string(p.out)).WithMarkup(p.markup), nil
+	out := StrOfBytes(p.out).WithMarkup(p.markup)
+	out.k = format.k
+	return out, nil
 }
 
 // run goes through the format.
@@ -71,9 +76,17 @@ func (p *printf) run() error {
 		}
 	}
 	if p.next < len(p.args) && !p.isMap {
-		return pyerr.New(pyerr.Type, "not all arguments converted during string formatting")
+		return pyerr.Newf(pyerr.Type, "not all arguments converted during %s formatting", p.noun())
 	}
 	return nil
+}
+
+// noun is what messages call the format.
+func (p *printf) noun() string {
+	if p.bytes {
+		return "bytes"
+	}
+	return "string"
 }
 
 // write charges and appends s.
@@ -120,12 +133,14 @@ func (p *printf) key() error {
 	case KindUndefined:
 		return RaiseUndefined(p.mapping)
 	case KindDict:
+	case KindBytes:
+		return pyerr.New(pyerr.Type, "byte indices must be integers or slices, not str")
 	default:
-		return pyerr.Newf(pyerr.Type, "%s indices must be integers or slices, not str", p.mapping.TypeName())
+		return pyerr.Newf(pyerr.Type, "%s indices must be integers or slices, not %s", p.mapping.TypeName(), p.keyType())
 	}
-	v, ok := p.mapping.AsDict().GetStr(name)
+	v, ok, shown := p.lookUp(name)
 	if !ok {
-		return pyerr.New(pyerr.Key, ReprString(name))
+		return pyerr.New(pyerr.Key, shown)
 	}
 	p.args, p.next = []Value{v}, 0
 	return nil

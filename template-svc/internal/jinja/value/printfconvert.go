@@ -11,11 +11,18 @@ import (
 
 // convert applies a conversion to the next argument.
 func (p *printf) convert(d directive) error {
-	switch d.code {
+	code := d.code
+	if p.bytes && code == 'b' {
+		code = 's'
+	}
+	switch code {
 	case 's', 'r', 'a', 'd', 'i', 'u', 'o', 'x', 'X', 'e', 'E', 'f', 'F', 'g', 'G', 'c':
 	default:
 		if _, err := p.arg(); err != nil {
 			return err
+		}
+		if p.bytes && d.code >= utf8.RuneSelf {
+			return pyerr.New(pyerr.Overflow, "character argument not in range(0x110000)")
 		}
 		at := utf8.RuneCountInString(p.format[:p.at]) - 1
 		shown := string(d.code)
@@ -32,6 +39,20 @@ func (p *printf) convert(d directive) error {
 		if v, err = p.unwrap(d, v); err != nil {
 			return err
 		}
+	}
+	switch {
+	case p.bytes && code == 's':
+		return p.raw(d, v)
+	case p.bytes && code == 'r':
+		d.code = 'a'
+	case p.bytes && code == 'c':
+		return p.byte(d, v)
+	}
+	if p.bytes && !v.IsNumber() && strings.ContainsRune("eEfFgG", d.code) {
+		return pyerr.Newf(pyerr.Type, "float argument required, not %s", v.TypeName())
+	}
+	if p.bytes && d.code == 'i' || p.bytes && d.code == 'u' {
+		d.code = 'd'
 	}
 	switch d.code {
 	case 's', 'r', 'a':

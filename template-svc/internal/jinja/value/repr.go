@@ -72,6 +72,8 @@ func (p *Printer) Repr(v Value) error {
 		return p.Write(FloatRepr(v.AsFloat()))
 	case KindStr:
 		return p.reprStr(v)
+	case KindBytes:
+		return p.reprBytes(v.AsStr())
 	}
 	return p.container(v)
 }

@@ -37,6 +37,13 @@ func concat(m *limit.Meter, a, b Value) (Value, error) {
 			return Tuple(out), nil
 		}
 		return List(out), nil
+	case a.k == KindBytes && b.k == KindBytes:
+		if err := m.Product(int(a.n)+int(b.n), 1); err != nil {
+			return Value{}, err
+		}
+		return Bytes(a.AsStr() + b.AsStr()), nil
+	case a.k == KindBytes:
+		return Value{}, pyerr.Newf(pyerr.Type, "can't concat %s to bytes", b.TypeName())
 	case a.k == KindStr, a.k == KindList, a.k == KindTuple:
 		if a.markup {
 			break
@@ -59,10 +66,10 @@ func repeat(m *limit.Meter, a, b Value) (Value, bool, error) {
 			return Value{}, false, pyerr.Newf(pyerr.Type, "'%s' object cannot be interpreted as an integer", count.TypeName())
 		}
 	}
-	if a.k != KindStr && a.k != KindList && a.k != KindTuple {
+	if !a.isSequence() {
 		a, b = b, a
 	}
-	if a.k != KindStr && a.k != KindList && a.k != KindTuple {
+	if !a.isSequence() {
 		return Value{}, false, nil
 	}
 	if !b.IsInt() {
@@ -72,11 +79,13 @@ func repeat(m *limit.Meter, a, b Value) (Value, bool, error) {
 		return Value{}, false, pyerr.New(pyerr.Overflow, "cannot fit 'int' into an index-sized integer")
 	}
 	n := int(max(b.AsInt(), 0))
-	if a.k == KindStr {
+	if a.k == KindStr || a.k == KindBytes {
 		if err := m.Product(n, int(a.n)); err != nil {
 			return Value{}, false, err
 		}
-		return Str(repeatString(a.AsStr(), n)).WithMarkup(a.markup), true, nil
+		out := Str(repeatString(a.AsStr(), n)).WithMarkup(a.markup)
+		out.k = a.k
+		return out, true, nil
 	}
 	if err := m.Product(n, cellBytes*int(a.n)); err != nil {
 		return Value{}, false, err
@@ -92,6 +101,11 @@ func repeat(m *limit.Meter, a, b Value) (Value, bool, error) {
 		return Tuple(out), true, nil
 	}
 	return List(out), true, nil
+}
+
+// isSequence reports what can be repeated.
+func (v Value) isSequence() bool {
+	return v.k == KindStr || v.k == KindList || v.k == KindTuple || v.k == KindBytes
 }
 
 // repeatString is s * n for a length that was charged.

@@ -8,12 +8,13 @@ import (
 // Lines end at more characters than "\n" in Python, and words at more than
 // blanks.
 
-// SplitSpace is str.split() with at most limit cuts from the left, all if negative.
+// SplitSpace is str.split() with at most limit cuts from the left, all if negative. What is left after the last cut keeps
+// its trailing whitespace.
 func SplitSpace(s string, limit int) []string {
 	var out []string
 	for s = LStrip(s); s != ""; s = LStrip(s) {
 		if limit == 0 {
-			return append(out, RStrip(s))
+			return append(out, s)
 		}
 		end := strings.IndexFunc(s, IsSpace)
 		if end < 0 {
@@ -26,12 +27,12 @@ func SplitSpace(s string, limit int) []string {
 	return out
 }
 
-// RSplitSpace is str.rsplit() with at most limit cuts from the right.
+// RSplitSpace is str.rsplit() with at most limit cuts from the right. What is left keeps its leading whitespace.
 func RSplitSpace(s string, limit int) []string {
 	var out []string
 	for s = RStrip(s); s != ""; s = RStrip(s) {
 		if limit == 0 {
-			out = append(out, LStrip(s))
+			out = append(out, s)
 			break
 		}
 		at := strings.LastIndexFunc(s, IsSpace)

@@ -96,10 +96,10 @@ func TestSplits(t *testing.T) {
 		got, want []string
 	}{
 		{"space", SplitSpace("  a \u00a0b\tc ", -1), []string{"a", "b", "c"}},
-		{"space once", SplitSpace(" a  b c ", 1), []string{"a", "b c"}},
-		{"space never", SplitSpace(" a b ", 0), []string{"a b"}},
+		{"space once", SplitSpace(" a  b c ", 1), []string{"a", "b c "}},
+		{"space never", SplitSpace(" a b ", 0), []string{"a b "}},
 		{"space of nothing", SplitSpace("  ", -1), nil},
-		{"from the right", RSplitSpace(" a b  c ", 1), []string{"a b", "c"}},
+		{"from the right", RSplitSpace(" a b  c ", 1), []string{" a b", "c"}},
 		{"from the right all", RSplitSpace(" a b ", -1), []string{"a", "b"}},
 		{"separator from the right", RSplit("a,b,c", ",", 1), []string{"a,b", "c"}},
 		{"separator all", RSplit("a,b,c", ",", -1), []string{"a", "b", "c"}},

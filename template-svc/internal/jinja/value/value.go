@@ -112,7 +112,7 @@ func (v Value) Same(w Value) bool {
 		return v.p == w.p
 	case KindObject:
 		return v.AsObject() == w.AsObject()
-	case KindStr:
+	case KindStr, KindBytes:
 		return v.markup == w.markup && v.AsStr() == w.AsStr()
 	}
 	return true
@@ -123,7 +123,7 @@ func (v Value) Truth() bool {
 	switch v.k {
 	case KindUndefined, KindNone:
 		return false
-	case KindBool, KindInt, KindStr, KindList, KindTuple:
+	case KindBool, KindInt, KindStr, KindList, KindTuple, KindBytes:
 		return v.n != 0
 	case KindFloat:
 		return v.AsFloat() != 0
