@@ -9,11 +9,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
-// slow is a gRPC server that hands unary calls on to another one after a pause, whatever they are.
+// slow is a gRPC server that hands unary calls on to another one when a gate lets them, whatever they are.
 type slow struct {
 	server *grpc.Server
 	conn   *grpc.ClientConn
@@ -42,8 +44,25 @@ func (raw) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
+// gate holds a call of a method for as long as it likes; its error ends the call.
+type gate func(ctx context.Context, method string) error
+
+// after is a gate that opens for each call after a pause.
+func after(pause time.Duration) gate {
+	return func(ctx context.Context, _ string) error {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // startSlow listens on a free port in front of target, a host:port.
-func startSlow(target string, pause time.Duration) (*slow, error) {
+func startSlow(target string, open gate) (*slow, error) {
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
@@ -55,13 +74,13 @@ func startSlow(target string, pause time.Duration) (*slow, error) {
 	}
 	s := &slow{conn: conn, addr: lis.Addr().String()}
 	s.server = grpc.NewServer(grpc.ForceServerCodecV2(raw{}), grpc.MaxRecvMsgSize(64<<20),
-		grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error { return s.hand(st, pause) }))
+		grpc.UnknownServiceHandler(func(_ any, st grpc.ServerStream) error { return s.hand(st, open) }))
 	go func() { _ = s.server.Serve(lis) }()
 	return s, nil
 }
 
-// hand waits, or ends with the caller, and passes one call on.
-func (s *slow) hand(st grpc.ServerStream, pause time.Duration) error {
+// hand passes one call on, unless it ends at the gate.
+func (s *slow) hand(st grpc.ServerStream, open gate) error {
 	method, ok := grpc.MethodFromServerStream(st)
 	if !ok {
 		return status.Error(codes.Internal, "a call without a method")
@@ -70,19 +89,31 @@ func (s *slow) hand(st grpc.ServerStream, pause time.Duration) error {
 	if err := st.RecvMsg(&q); err != nil {
 		return err
 	}
+	if method == healthpb.Health_Watch_FullMethodName {
+		return watched(st)
+	}
 	ctx, cancel := context.WithTimeout(st.Context(), time.Minute)
 	defer cancel()
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := open(ctx, method); err != nil {
+		return err
 	}
 	if err := s.conn.Invoke(ctx, method, &q, &a); err != nil {
 		return err
 	}
 	return st.SendMsg(&a)
+}
+
+// watched says once that the server serves; without it callers send nothing.
+func watched(st grpc.ServerStream) error {
+	state, err := proto.Marshal(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING})
+	if err != nil {
+		return err
+	}
+	if err := st.SendMsg(&state); err != nil {
+		return err
+	}
+	<-st.Context().Done()
+	return nil
 }
 
 func (s *slow) stop() {

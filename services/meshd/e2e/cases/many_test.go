@@ -326,7 +326,7 @@ func (m manyDoor) hooks(ctx context.Context, s casetest.Setup, l *lane, gw *gate
 			*address = tcp(port)
 			return err
 		case ms > 0:
-			front, err := startSlow(local(behind), time.Duration(ms)*time.Millisecond)
+			front, err := startSlow(local(behind), after(time.Duration(ms)*time.Millisecond))
 			if err != nil {
 				return err
 			}

@@ -130,7 +130,7 @@ func (o one) hooks(s casetest.Setup, cfg *mesh.Config, only []string, ends *ends
 		if err := startMesh(context.Background(), side, true, ends); err != nil {
 			return err
 		}
-		front, err := startSlow(local(behind), time.Duration(ms)*time.Millisecond)
+		front, err := startSlow(local(behind), after(time.Duration(ms)*time.Millisecond))
 		if err != nil {
 			return err
 		}
