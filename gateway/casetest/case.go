@@ -144,6 +144,7 @@ type Answer struct {
 	Headers      map[string]json.RawMessage `json:"headers"`
 	Body         json.RawMessage            `json:"body"`
 	RawBody      *string                    `json:"raw_body"`
+	HexBody      string                     `json:"hex_body"` // the project's own
 	Gzip         bool                       `json:"gzip"`
 	Steps        []Step                     `json:"steps"`
 	End          string                     `json:"end"`

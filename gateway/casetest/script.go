@@ -119,6 +119,9 @@ func (s *script) reply(a *Answer) bool {
 	if a.RawBody != nil {
 		body = []byte(*a.RawBody)
 	}
+	if a.HexBody != "" {
+		body, _ = hex.DecodeString(a.HexBody)
+	}
 	s.sent.Write(body)
 	status := a.Status
 	if status == 0 {

@@ -61,8 +61,13 @@ func (r *runner) upstream(u *Upstream, calls []Received) {
 		r.f.check("forwarded", c.Body, u.Body)
 		r.f.text("forwarded", c.Body, u.Raw)
 		r.f.headers("forwarded", c.Header, u.Headers)
-		if u.Fidelity == "tokens" {
+		switch u.Fidelity {
+		case "tokens":
 			r.fidelity(u, c.Body)
+		case "bytes": // the project's own
+			if sent := string(r.c.Request.bodyBytes()); c.Body != sent {
+				r.f.addf("the worker's body is not the client's: %s, sent %s", clip(strconv.Quote(c.Body)), clip(strconv.Quote(sent)))
+			}
 		}
 	}
 	if u.WorkersUsed != nil && !u.WorkersUsed.Holds(len(used)) {

@@ -56,7 +56,8 @@ func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) e
 	})
 }
 
-// formField finds a field's value in a multipart form. Kind None means that there is no such field.
+// formField finds a field's value in a multipart form; of several with the name the last one counts, as in vLLM. Kind
+// None means that there is no such field.
 func formField(form []byte, contentType, name string) (jsontext.Value, error) {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil || params["boundary"] == "" {
@@ -64,27 +65,50 @@ func formField(form []byte, contentType, name string) (jsontext.Value, error) {
 			"The content type must be multipart/form-data with a boundary.")
 	}
 	delimiter := []byte("--" + params["boundary"])
-	at := 0
-	for {
-		i := bytes.Index(form[at:], delimiter)
-		if i < 0 {
-			return jsontext.Value{}, nil
-		}
-		at += i + len(delimiter)
+	var found jsontext.Value
+	_, at, ok := nextPart(form, 0, delimiter)
+	for ok {
 		head := bytes.Index(form[at:], []byte("\r\n\r\n"))
 		if head < 0 {
-			return jsontext.Value{}, nil
+			break
 		}
 		start := at + head + 4
-		if !namesField(form[at:at+head], name) {
-			at = start
+		named := namesField(form[at:at+head], name)
+		var end int
+		end, at, ok = nextPart(form, start, delimiter)
+		switch {
+		case named && end < 0:
+			return jsontext.Value{}, fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "The form ends early.").WithParam(name)
+		case named:
+			found = jsontext.Value{Kind: jsontext.String, Start: start, End: end}
+		}
+	}
+	return found, nil
+}
+
+// nextPart finds the next line that is a delimiter, from a part's data on: where the data ends, -1 when the form has no
+// end, and where the next part's header lines begin; more is false at the form's last delimiter. A delimiter inside data is
+// no line of its own (RFC 2046 §5.1.1).
+func nextPart(form []byte, from int, delimiter []byte) (end, next int, more bool) {
+	for at := from; ; {
+		i := bytes.Index(form[at:], delimiter)
+		if i < 0 {
+			return -1, 0, false
+		}
+		i += at
+		at = i + len(delimiter)
+		rest := form[at:]
+		if ownLine := i == 0 || i-2 >= from && form[i-2] == '\r' && form[i-1] == '\n'; !ownLine {
 			continue
 		}
-		end := bytes.Index(form[start:], append([]byte("\r\n"), delimiter...))
-		if end < 0 {
-			return jsontext.Value{}, fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "The form ends early.").WithParam(name)
+		end = max(i-2, from)
+		if bytes.HasPrefix(rest, []byte("--")) {
+			return end, 0, false
 		}
-		return jsontext.Value{Kind: jsontext.String, Start: start, End: start + end}, nil
+		padding := len(rest) - len(bytes.TrimLeft(rest, " \t"))
+		if bytes.HasPrefix(rest[padding:], []byte("\r\n")) {
+			return end, at + padding, true
+		}
 	}
 }
 

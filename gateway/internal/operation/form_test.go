@@ -3,7 +3,9 @@ package operation
 import (
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"mime/multipart"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,6 +85,71 @@ func TestBadForms(t *testing.T) {
 	v, err := formField([]byte("nothing"), kind, "model")
 	require.NoError(t, err)
 	require.Equal(t, jsontext.None, v.Kind)
+}
+
+// TestFormFieldRules: what looks like a delimiter in a file's bytes is none, the last of equal fields counts.
+func TestFormFieldRules(t *testing.T) {
+	t.Parallel()
+	const model = "Content-Disposition: form-data; name=\"model\"\r\n\r\n"
+	const file = "Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n"
+	for name, row := range map[string]struct{ body, want string }{
+		"delimiter inside a line of the file":    {"--B\r\n" + file + "x--B\r\n" + model + "bad\r\n--B\r\n" + model + "good\r\n--B--", "good"},
+		"delimiter after a bare line feed":       {"--B\r\n" + file + "x\n--B\r\n" + model + "bad\r\n--B\r\n" + model + "good\r\n--B--", "good"},
+		"longer than the delimiter":              {"--B\r\n" + file + "x\r\n--BB\r\n" + model + "bad\r\n--B\r\n" + model + "good\r\n--B--", "good"},
+		"last one counts":                        {"--B\r\n" + model + "a\r\n--B\r\n" + model + "b\r\n--B--\r\n", "b"},
+		"nothing after the end":                  {"--B\r\n" + model + "a\r\n--B--\r\n--B\r\n" + model + "b\r\n--B--\r\n", "a"},
+		"preamble and padding":                   {"hello\r\n--B \t\r\n" + model + "a\r\n--B--", "a"},
+		"no value":                               {"--B\r\n" + model + "\r\n--B--", ""},
+		"value with line ends":                   {"--B\r\n" + model + "a\r\n\r\nb\r\n--B--", "a\r\n\r\nb"},
+		"part without header lines":              {"--B\r\n\r\nx\r\n--B\r\n" + model + "a\r\n--B--", "a"},
+		"name in another line":                   {"--B\r\nX-Note: name=\"model\"\r\n\r\nx\r\n--B\r\n" + model + "a\r\n--B--", "a"},
+		"NULs and half line ends in the file":    {"--B\r\n" + file + "\x00\r\r\n-\r\n--\x00B\n\r\n--B\r\n" + model + "a\r\n--B--", "a"},
+		"value that ends with a carriage return": {"--B\r\n" + model + "a\r\r\n--B--", "a\r"},
+	} {
+		v, err := formField([]byte(row.body), "multipart/form-data; boundary=B", "model")
+		require.NoError(t, err, name)
+		require.Equal(t, jsontext.String, v.Kind, name)
+		require.Equal(t, row.want, string(v.Text([]byte(row.body))), name)
+	}
+}
+
+// TestFormFieldAgainstGo makes forms of random bytes that are full of what delimiters are made of, and compares with
+// Go's reader.
+func TestFormFieldAgainstGo(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(7, 11))
+	pieces := []string{"\r\n", "--", "\r", "\n", "B", "--B", "\r\n--", "\x00", "\xff", "x", ": ", "\r\n\r\n", "name=\"model\""}
+	for range 2000 {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		require.NoError(t, w.SetBoundary("B"+string(rune('0'+random.IntN(10)))))
+		want, found := "", false
+		for range 1 + random.IntN(4) {
+			var value strings.Builder
+			for range random.IntN(12) {
+				value.WriteString(pieces[random.IntN(len(pieces))])
+			}
+			name := []string{"model", "file"}[random.IntN(2)]
+			if strings.Contains("\r\n"+value.String(), "\r\n--"+w.Boundary()) {
+				continue // no value may have a line that is a delimiter
+			}
+			require.NoError(t, w.WriteField(name, value.String()))
+			if name == "model" {
+				want, found = value.String(), true
+			}
+		}
+		require.NoError(t, w.Close())
+		v, err := formField(b.Bytes(), w.FormDataContentType(), "model")
+		require.NoError(t, err)
+		require.Equal(t, found, v.Kind != jsontext.None, "%q", b.String())
+		require.Equal(t, want, string(v.Text(b.Bytes())), "%q", b.String())
+		read, err := multipart.NewReader(bytes.NewReader(b.Bytes()), w.Boundary()).ReadForm(1 << 20)
+		require.NoError(t, err)
+		if found {
+			values := read.Value["model"]
+			require.Equal(t, values[len(values)-1], want)
+		}
+	}
 }
 
 func FuzzFormField(f *testing.F) {
