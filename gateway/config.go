@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -124,61 +123,65 @@ func (c *Config) SetDefaults() {
 
 // Validate reports every fault at once, each with its path in the section.
 func (c *Config) Validate() error {
-	var errs []error
-	bad := func(path, format string, a ...any) { errs = append(errs, fmt.Errorf(path+": "+format, a...)) }
-	if _, _, err := net.SplitHostPort(c.Address); err != nil {
-		bad("address", "must be host:port")
+	var f conf.Faults
+	_, _, err := net.SplitHostPort(c.Address)
+	f.Require(err == nil, "address", "must be host:port")
+	f.Require((c.TLSCert == "") == (c.TLSKey == ""), "tls_cert", "must be given together with tls_key")
+	for _, row := range []struct {
+		path     string
+		v, least int64
+	}{
+		{"max_body_bytes", c.MaxBodyBytes, 1},
+		{"max_depth", int64(c.MaxDepth), 1},
+		{"max_choices", int64(c.MaxChoices), 0},
+		{"max_event_bytes", int64(c.MaxEventBytes), 1024},
+		{"plain_buffer_bytes", int64(c.PlainBufferBytes), 4096},
+		{"attempts", int64(c.Attempts), 1},
+		{"fanout_concurrency", int64(c.FanoutConcurrency), 1},
+		{"max_inflight", int64(c.MaxInflight), 0},
+		{"max_inflight_per_worker", int64(c.MaxInflightPerWorker), 0},
+		{"worker.max_idle", int64(c.Worker.MaxIdle), 0},
+	} {
+		f.Require(row.v >= row.least, row.path, "must be at least %d", row.least)
 	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		bad("tls_cert", "must be given together with tls_key")
-	}
-	atLeast := func(path string, v, least int64) {
-		if v < least {
-			bad(path, "must be at least %d", least)
-		}
-	}
-	atLeast("max_body_bytes", c.MaxBodyBytes, 1)
-	atLeast("max_depth", int64(c.MaxDepth), 1)
-	atLeast("max_choices", int64(c.MaxChoices), 0)
-	atLeast("max_event_bytes", int64(c.MaxEventBytes), 1024)
-	atLeast("plain_buffer_bytes", int64(c.PlainBufferBytes), 4096)
-	atLeast("attempts", int64(c.Attempts), 1)
-	atLeast("fanout_concurrency", int64(c.FanoutConcurrency), 1)
-	atLeast("max_inflight", int64(c.MaxInflight), 0)
-	atLeast("max_inflight_per_worker", int64(c.MaxInflightPerWorker), 0)
-	atLeast("worker.max_idle", int64(c.Worker.MaxIdle), 0)
-	if c.Hedge.Delay < 0 || c.Hedge.Quantile < 0 || c.Hedge.Quantile >= 1 {
-		bad("hedge", "wants a delay of at least 0 and a quantile from 0 to below 1")
-	}
-	if c.LoRA.Path != "" {
-		if !strings.Contains(c.LoRA.Path, "{name}") {
-			bad("lora.path", "must contain {name}")
-		}
-		if c.LoRA.Base == "" {
-			bad("lora.base", "must name the model that adapters belong to")
-		}
-		if c.DefaultModel != "" {
-			bad("lora.path", "cannot be combined with default_model, which serves unknown names")
-		}
-	}
-	atLeast("lora.workers", int64(c.LoRA.Workers), 1)
-	atLeast("lora.max_per_worker", int64(c.LoRA.MaxPerWorker), 1)
-	if c.Hedge.Budget <= 0 || c.Hedge.Budget > 1 {
-		bad("hedge.budget", "must be more than 0 and at most 1")
-	}
-	positive := map[string]time.Duration{
-		"prompt_budget": c.PromptBudget, "fleet_refresh": c.FleetRefresh, "worker.connect_timeout": c.Worker.ConnectTimeout,
-		"worker.idle_timeout": c.Worker.IdleTimeout, "lora.timeout": c.LoRA.Timeout, "drain_timeout": c.DrainTimeout,
-	}
-	for path, d := range positive {
-		if d <= 0 {
-			bad(path, "must be longer than 0")
-		}
+	for _, row := range []struct {
+		path string
+		d    time.Duration
+	}{
+		{"prompt_budget", c.PromptBudget},
+		{"fleet_refresh", c.FleetRefresh},
+		{"worker.connect_timeout", c.Worker.ConnectTimeout},
+		{"worker.idle_timeout", c.Worker.IdleTimeout},
+		{"drain_timeout", c.DrainTimeout},
+	} {
+		f.Require(row.d > 0, row.path, "must be longer than 0")
 	}
 	for i, k := range c.Keys {
-		if (k.Key == "") == (k.SHA256 == "") {
-			bad(fmt.Sprintf("keys[%d]", i), "needs either key or sha256")
-		}
+		f.Require((k.Key == "") != (k.SHA256 == ""), fmt.Sprintf("keys[%d]", i), "needs either key or sha256")
 	}
-	return errors.Join(errs...)
+	f.Under("hedge", c.Hedge.validate())
+	f.Under("lora", c.LoRA.validate(c.DefaultModel))
+	return f.Err()
+}
+
+func (h *HedgeConfig) validate() error {
+	var f conf.Faults
+	f.Require(h.Delay >= 0, "delay", "must not be negative")
+	f.Require(h.Quantile >= 0 && h.Quantile < 1, "quantile", "must be from 0 to below 1")
+	f.Require(h.Budget > 0 && h.Budget <= 1, "budget", "must be more than 0 and at most 1")
+	return f.Err()
+}
+
+func (l *LoRAConfig) validate(defaultModel string) error {
+	var f conf.Faults
+	f.Require(l.Workers >= 1, "workers", "must be at least 1")
+	f.Require(l.MaxPerWorker >= 1, "max_per_worker", "must be at least 1")
+	f.Require(l.Timeout > 0, "timeout", "must be longer than 0")
+	if l.Path == "" {
+		return f.Err()
+	}
+	f.Require(strings.Contains(l.Path, "{name}"), "path", "must contain {name}")
+	f.Require(l.Base != "", "base", "must name the model that adapters belong to")
+	f.Require(defaultModel == "", "path", "cannot be combined with default_model, which serves unknown names")
+	return f.Err()
 }

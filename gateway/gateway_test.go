@@ -30,6 +30,7 @@ import (
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 	templatev1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/template/v1"
 	tokenizerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/tokenizer/v1"
+	"github.com/kvmesh/kvmesh/services/kit/conf"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
 	"github.com/kvmesh/kvmesh/gateway"
@@ -153,17 +154,31 @@ const token = `{"id":"c","choices":[{"index":0,"delta":{"content":"a"},"finish_r
 func TestConfigReportsEveryFault(t *testing.T) {
 	t.Parallel()
 	cfg := gateway.Config{
-		Address: "nowhere", Attempts: -1, MaxDepth: -1, TLSCert: "x", PromptBudget: -time.Second, Keys: []gateway.Key{{Name: "a"}},
+		Address: "nowhere", Attempts: -1, MaxDepth: -1, MaxBodyBytes: -1, MaxChoices: -1, MaxEventBytes: 1, PlainBufferBytes: 1,
+		FanoutConcurrency: -1, MaxInflight: -1, MaxInflightPerWorker: -1, TLSCert: "x", PromptBudget: -time.Second,
+		FleetRefresh: -1, DrainTimeout: -1, Keys: []gateway.Key{{Name: "a"}, {Key: "k"}, {Key: "k", SHA256: "s"}},
+		Hedge:  gateway.HedgeConfig{Delay: -1, Quantile: 1, Budget: 2},
+		LoRA:   gateway.LoRAConfig{Path: "/x", Workers: -1, MaxPerWorker: -1, Timeout: -1},
+		Worker: gateway.WorkerConfig{ConnectTimeout: -1, IdleTimeout: -1, MaxIdle: -1},
 	}
 	cfg.SetDefaults()
-	err := cfg.Validate()
-	for _, path := range []string{"address", "attempts", "max_depth", "tls_cert", "prompt_budget", "keys[0]"} {
-		require.ErrorContains(t, err, path)
+	var paths []string
+	for _, f := range conf.List(cfg.Validate()) {
+		paths = append(paths, f.Path)
 	}
+	require.Equal(t, []string{
+		"address", "tls_cert", "max_body_bytes", "max_depth", "max_choices", "max_event_bytes", "plain_buffer_bytes", "attempts",
+		"fanout_concurrency", "max_inflight", "max_inflight_per_worker", "worker.max_idle", "prompt_budget", "fleet_refresh",
+		"worker.connect_timeout", "worker.idle_timeout", "drain_timeout", "keys[0]", "keys[2]", "hedge.delay", "hedge.quantile",
+		"hedge.budget", "lora.workers", "lora.max_per_worker", "lora.timeout", "lora.path", "lora.base",
+	}, paths)
+	cfg = gateway.Config{DefaultModel: "m", LoRA: gateway.LoRAConfig{Path: "/x/{name}", Base: "b"}}
+	cfg.SetDefaults()
+	require.EqualError(t, cfg.Validate(), "lora.path: cannot be combined with default_model, which serves unknown names")
 	var ok gateway.Config
 	ok.SetDefaults()
 	require.NoError(t, ok.Validate())
-	_, err = gateway.New(context.Background(), ok, gateway.Deps{})
+	_, err := gateway.New(context.Background(), ok, gateway.Deps{})
 	require.ErrorContains(t, err, "needs a logger")
 }
 

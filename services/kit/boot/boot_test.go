@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/kvmesh/kvmesh/services/kit/bus/embed"
 	"github.com/kvmesh/kvmesh/services/kit/conf"
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
+	"github.com/kvmesh/kvmesh/services/kit/obs"
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
 )
 
@@ -186,17 +188,44 @@ func TestTakenAddressIsOneSentence(t *testing.T) {
 	for _, key := range []string{"server", "admin"} {
 		b := start(t, &service{}, "--set", "scheduler."+key+".address="+address)
 		require.Equal(t, 1, kittest.Recv(t, b.code))
-		lines := strings.Split(strings.TrimSpace(b.stderr.String()), "\n")
 		require.Equal(t, "scheduler: start "+key+": the address "+address+
-			" is taken by another process; stop that process or configure another address", lines[len(lines)-1])
+			" is taken by another process; stop that process or configure another address", lastLine(b))
 	}
+}
+
+func lastLine(b *binary) string {
+	lines := strings.Split(strings.TrimSpace(b.stderr.String()), "\n")
+	return lines[len(lines)-1]
+}
+
+// TestReadyMeansThatItServes: from the first answer of the admin server on, "ready" is not said before gRPC answers.
+func TestReadyMeansThatItServes(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "kv")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	server, admin := "unix://"+filepath.Join(dir, "s"), "unix://"+filepath.Join(dir, "a")
+	b := start(t, &service{}, "--set", "scheduler.server.address="+server, "--set", "scheduler.admin.address="+admin)
+	kittest.Eventually(t, func() error { return obs.CheckReady(t.Context(), admin) })
+	conn, err := net.Dial("unix", filepath.Join(dir, "s"))
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	b.signals <- syscall.SIGTERM
+	require.Equal(t, 0, kittest.Recv(t, b.code), b.stderr.String())
 }
 
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	b := start(t, &service{run: func(context.Context) error { return errors.New("disk full") }})
 	require.Equal(t, 1, kittest.Recv(t, b.code))
-	require.Contains(t, b.stderr.String(), "disk full")
+	require.Equal(t, 1, strings.Count(b.stderr.String(), "disk full"), b.stderr.String())
+	require.True(t, strings.HasPrefix(lastLine(b), "scheduler: ") && strings.HasSuffix(lastLine(b), "disk full"), lastLine(b))
+
+	b = start(t, &service{
+		run: func(context.Context) error { return errors.New("disk full") }, ready: func() error { return errors.New("loading") },
+	})
+	require.Equal(t, 1, kittest.Recv(t, b.code))
+	require.Equal(t, "scheduler: start scheduler: disk full", lastLine(b))
 
 	b = startWith(t, boot.Spec[config]{New: func(context.Context, config, boot.Deps) (boot.Service, error) {
 		return nil, errors.New("no model")

@@ -171,7 +171,7 @@ func fail(p Process, name string, err error) int {
 	if errors.As(err, &f) {
 		text = strings.Replace(text, f.Error(), f.Message, 1)
 	}
-	fmt.Fprintf(p.Stderr, "%s: %s\n", name, text)
+	fmt.Fprintf(p.Stderr, "%s: %s\n", name, strings.TrimPrefix(text, name+": "))
 	return exitFailed
 }
 

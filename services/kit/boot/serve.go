@@ -176,7 +176,7 @@ func (h *host[C]) wait(ctx context.Context, group *lifecycle.Group, signals <-ch
 	case <-ctx.Done():
 	case <-group.Done():
 		failure = group.Err()
-		h.log.Error("a component failed", "err", failure)
+		h.log.Error("a component failed; stopping") // the last line says which one and why
 	}
 	h.stopping.Store(true)
 	stop, now := context.WithCancel(context.WithoutCancel(ctx))

@@ -82,11 +82,10 @@ func load(src Source, root target) error {
 	l.overlayEnv(node, root)
 	l.overlaySets(node, root, src.Sets)
 	l.decode("", node, root)
-	if err := l.faults.Err(); err != nil {
-		return err // values that could not be read would only cause more faults
+	if l.faults.list == nil { // values that could not be read would only cause more faults
+		finish(&l.faults, root)
 	}
-	finish(&l.faults, root)
-	return l.faults.Err()
+	return Blame(src, l.faults.Err())
 }
 
 // loader collects faults while the layers are laid over one another.

@@ -151,11 +151,43 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"no mapping", "limits: 3", conf.Source{}, []string{"limits: must be a mapping of keys (line 1)"}},
 		{"top is a list", "[1]", conf.Source{}, []string{"must be a mapping of keys (line 1)"}},
 		{"variable", "address: ${NOWHERE}", conf.Source{}, []string{"address: the environment variable NOWHERE is not set"}},
-		{"set unknown", "", conf.Source{Sets: []string{"limits.quue=1"}}, []string{`limits.quue: unknown key; did you mean "queue"?`}},
-		{"set without value", "", conf.Source{Sets: []string{"limits"}}, []string{"--set limits: write"}},
-		{"set into a value", "", conf.Source{Sets: []string{"verbose.x=1"}}, []string{"verbose.x: verbose has no keys of its own"}},
-		{"set wrong type", "", conf.Source{Sets: []string{"limits.queue=x"}}, []string{"limits.queue: is not a whole number"}},
-		{"environment wrong type", "", conf.Source{Environ: []string{"KVMESH_VERBOSE=x"}}, []string{"verbose: is not a true or false"}},
+		{
+			"set unknown", "",
+			conf.Source{Sets: []string{"limits.quue=1"}},
+			[]string{`limits.quue: unknown key; did you mean "queue"? (from --set)`},
+		},
+		{"set without value", "", conf.Source{Sets: []string{"limits"}}, []string{"limits: write --set section.key=value (from --set)"}},
+		{"set into a value", "", conf.Source{Sets: []string{"verbose.x=1"}}, []string{"verbose.x: verbose has no keys of its own (from --set)"}},
+		{"set wrong type", "", conf.Source{Sets: []string{"limits.queue=x"}}, []string{"limits.queue: is not a whole number (from --set)"}},
+		{
+			"environment wrong type", "",
+			conf.Source{Environ: []string{"KVMESH_VERBOSE=x"}},
+			[]string{"verbose: is not a true or false (from KVMESH_VERBOSE)"},
+		},
+		{
+			"each from where it was set last", "limits: {queue: -1, timeout: -1s}",
+			conf.Source{Sets: []string{"limits.queue=-3"}, Environ: []string{"KVMESH_LIMITS_QUEUE=-2", "KVMESH_LIMITS_TIMEOUT=-2s"}},
+			[]string{
+				"limits.queue: must be positive (from --set)", "limits.timeout: must not be negative (from KVMESH_LIMITS_TIMEOUT)",
+			},
+		},
+		{
+			"set inside a list", "backends: [{weight: x}]",
+			conf.Source{Sets: []string{"backends=[{weight: y}, {uri: z}]"}},
+			[]string{
+				"backends[0].weight: is not a number (from --set)", `backends[1].uri: unknown key; did you mean "url"? (from --set)`,
+			},
+		},
+		{
+			"set beside a fault of the file", "limits: {queue: x}",
+			conf.Source{Sets: []string{"limits.timeout=1s", "limits.queueing=1"}},
+			[]string{`limits.queueing: unknown key; did you mean "queue"? (from --set)` + "\nlimits.queue: is not a whole number (line 1)", ""},
+		},
+		{
+			"set over a wrong value of the file", "limits: {queue: x, body: y}",
+			conf.Source{Sets: []string{"limits.queue=3"}},
+			[]string{`limits.body: "y" is not a size`},
+		},
 		{
 			"validation", "limits: {queue: -1, timeout: -1s}",
 			conf.Source{},
@@ -173,6 +205,28 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBlame: checks that run later tell who is to blame too; a key beside the one that was set is not.
+func TestBlame(t *testing.T) {
+	t.Parallel()
+	src := conf.Source{
+		Sets:    []string{"edge.keys=[a]", "edge.limits.queue=1", "broken"},
+		Environ: []string{"KVMESH_EDGE_ADDRESS=x", "KVMESH_EDGE_LIMITS=y", "KVMESH_EDGE_KEYS=[b]", "KVMESH_EMPTY="},
+	}
+	for path, want := range map[string]string{
+		"edge.keys": "--set", "edge.keys[0]": "--set", "edge.keysy": "", "edge.limits.queue": "--set", "edge.limits.body": "KVMESH_EDGE_LIMITS",
+		"edge.address": "KVMESH_EDGE_ADDRESS", "edge": "", "": "", "empty": "", "other.limits.queue": "",
+	} {
+		var f conf.Faults
+		f.Add(path, "is wrong")
+		list := conf.List(conf.Blame(src, f.Err()))
+		require.Len(t, list, 1)
+		require.Equal(t, conf.Fault{Path: path, Message: "is wrong", Origin: want}, list[0])
+	}
+	require.NoError(t, conf.Blame(src, nil))
+	other := errors.New("other")
+	require.Equal(t, other, conf.Blame(src, other))
 }
 
 func TestSecretsAreNotInFaults(t *testing.T) {

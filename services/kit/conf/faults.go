@@ -12,14 +12,21 @@ type Fault struct {
 	Path string
 	// Message is what is wrong and what would be right, without the path.
 	Message string
+	// Origin is what set the key over the file: "--set", or the name of an environment variable. Empty for the file, for a
+	// default, and for what no single key is to blame for.
+	Origin string
 }
 
-// Error is the path and the message on one line.
+// Error is the path, the message and the origin on one line.
 func (f Fault) Error() string {
-	if f.Path == "" {
-		return f.Message
+	text := f.Message
+	if f.Path != "" {
+		text = f.Path + ": " + text
 	}
-	return f.Path + ": " + f.Message
+	if f.Origin != "" {
+		text += " (from " + f.Origin + ")"
+	}
+	return text
 }
 
 // Faults collects everything that is wrong, so that one run reports it all. The zero value is ready; Validate methods

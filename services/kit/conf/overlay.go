@@ -102,7 +102,9 @@ func (l *loader) overlaySets(root *yaml.Node, t target, sets []string) {
 	for _, set := range sets {
 		path, value, ok := strings.Cut(set, "=")
 		if !ok || path == "" {
-			l.faults.Add("", "--set %s: write --set section.key=value", path)
+			l.faults.list = append(l.faults.list, Fault{
+				Path: path, Message: "write --set section.key=value", Origin: fromSet,
+			})
 			continue
 		}
 		if f, keys, ok := l.lookUp(t, strings.Split(path, ".")); ok {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -48,6 +49,7 @@ type Group struct {
 // member is a component and its running state; started and the fields after it belong to Start and Stop.
 type member struct {
 	Component
+	up      atomic.Bool // between the end of its Start and the beginning of its Stop
 	started bool
 	cancel  context.CancelFunc
 	ended   chan struct{} // closed when Run has returned
@@ -98,6 +100,7 @@ func (g *Group) startOne(ctx context.Context, m *member) error {
 		}
 	}
 	m.started = true
+	m.up.Store(true)
 	m.ended = make(chan struct{})
 	var run context.Context
 	run, m.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -135,7 +138,7 @@ func (g *Group) awaitReady(ctx context.Context, m *member) error {
 		case <-timer.C:
 		case <-g.done:
 			timer.Stop()
-			return g.Err()
+			return g.failureOf(m)
 		case <-ctx.Done():
 			timer.Stop()
 			return fmt.Errorf("not ready (%w) when the time was over: %w", why, ctx.Err())
@@ -153,8 +156,26 @@ func (g *Group) fail(name string, err error) {
 	if err == nil {
 		err = errors.New("ended although nobody stopped it")
 	}
-	g.err = fmt.Errorf("%s: %w", name, err)
+	g.err = &failure{name, err}
 	close(g.done)
+}
+
+// failure is the end of a running component.
+type failure struct {
+	name string
+	err  error
+}
+
+func (f *failure) Error() string { return f.name + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// failureOf is the first failure as it is told of m: m's own goes without its name.
+func (g *Group) failureOf(m *member) error {
+	err := g.Err()
+	if f, ok := errors.AsType[*failure](err); ok && f.name == m.Name {
+		return f.err
+	}
+	return err
 }
 
 // Done is closed when a component fails while the group runs; Err has the reason.
@@ -179,6 +200,7 @@ func (g *Group) Stop(ctx context.Context) error {
 	for i := len(g.order) - 1; i >= 0; i-- {
 		if m := g.order[i]; m.started {
 			m.started = false
+			m.up.Store(false)
 			if err := m.stop(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("stop %s: %w", m.Name, err))
 			}
@@ -234,10 +256,14 @@ type NotReady struct {
 	Why string `json:"why"`
 }
 
-// NotReady lists the components that are not ready, in start order.
+// NotReady lists the components that are not ready, in start order. One that has not started, or was stopped, is not.
 func (g *Group) NotReady(ctx context.Context) []NotReady {
 	var list []NotReady
 	for _, m := range g.order {
+		if !m.up.Load() {
+			list = append(list, NotReady{Name: m.Name, Why: "it does not run yet, or no longer"})
+			continue
+		}
 		if m.Ready == nil {
 			continue
 		}

@@ -53,6 +53,62 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, []string{"+bus", "+scheduler", "+gateway", "+x", "-x", "-gateway", "-scheduler", "-bus"}, j.events)
 }
 
+// TestNotStartedIsNotReady looks at a group from inside its start and its stop: what does not run is not ready, even
+// without a Ready of its own.
+func TestNotStartedIsNotReady(t *testing.T) {
+	t.Parallel()
+	var g *lifecycle.Group
+	var seen []string
+	look := func(when string) {
+		for _, n := range g.NotReady(t.Context()) {
+			when += " " + n.Name
+		}
+		seen = append(seen, when)
+	}
+	part := func(name string) lifecycle.Component {
+		return lifecycle.Component{
+			Name:  name,
+			Start: func(context.Context) error { look("start of " + name + ":"); return nil },
+			Stop:  func(context.Context) error { look("stop of " + name + ":"); return nil },
+		}
+	}
+	g, err := lifecycle.NewGroup(kittest.Logger(t), part("a"), part("b"))
+	require.NoError(t, err)
+	look("before:")
+	require.NoError(t, g.Start(t.Context()))
+	look("up:")
+	require.NoError(t, g.Stop(t.Context()))
+	require.Error(t, g.Ready(t.Context()))
+	require.Equal(t, []string{
+		"before: a b", "start of a: a b", "start of b: b", "up:", "stop of b: b", "stop of a: a b",
+	}, seen)
+}
+
+// TestStartErrorsNameAPartOnce: whether a part fails in its Start or in its Run, and whoever waits for it.
+func TestStartErrorsNameAPartOnce(t *testing.T) {
+	t.Parallel()
+	disk := errors.New("disk full")
+	never := func(context.Context) error { return errors.New("loading") }
+	for name, row := range map[string]struct {
+		parts []lifecycle.Component
+		want  string
+	}{
+		"in its start": {[]lifecycle.Component{{Name: "a", Start: func(context.Context) error { return disk }}}, "start a: disk full"},
+		"in its run": {
+			[]lifecycle.Component{{Name: "a", Run: func(context.Context) error { return disk }, Ready: never}}, "start a: disk full",
+		},
+		"another one's run": {[]lifecycle.Component{
+			{Name: "a", Run: func(context.Context) error { return disk }}, {Name: "b", Needs: []string{"a"}, Ready: never},
+		}, "start b: a: disk full"},
+	} {
+		g, err := lifecycle.NewGroup(kittest.Logger(t), row.parts...)
+		require.NoError(t, err)
+		err = g.Start(t.Context())
+		require.EqualError(t, err, row.want, name)
+		require.ErrorIs(t, err, disk, name)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var j journal

@@ -78,7 +78,7 @@ func Load(src conf.Source) (Config, error) {
 		return cfg, err
 	}
 	cfg.SetDefaults()
-	return cfg, cfg.Validate()
+	return cfg, conf.Blame(src, cfg.Validate())
 }
 
 // Sections are the top-level keys of the file. Defaults and checks run over the whole in Load, since sections depend

@@ -57,6 +57,8 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("gatway: {}\nmesh: {workers: [{id: a}]}\nscheduler: {policy: best}\n"), 0o600))
+	good := filepath.Join(dir, "good.yaml")
+	require.NoError(t, os.WriteFile(good, []byte("log: {level: warn}\n"), 0o600))
 	rows := []struct {
 		name string
 		args []string
@@ -68,6 +70,22 @@ func TestMistakesSayWhatToDo(t *testing.T) {
 		{"mesh with a file", []string{"up", "--mesh", "--config", bad}, exitFailed, []string{"leave out --config"}},
 		{"mesh with a key", []string{"up", "--mesh", "--set", "log.level=warn"}, exitFailed, []string{"--set"}},
 		{"wrong configuration", []string{"config", "--config", bad}, exitFailed, []string{"gatway", "gateway"}},
+		{
+			"wrong override", []string{"config", "--config", good, "--set", "gateway.attempts=x"}, exitFailed,
+			[]string{"kvmesh: the configuration is wrong:\ngateway.attempts: is not a whole number (from --set)\n"},
+		},
+		{
+			"override that no section takes", []string{"config", "--config", good, "--set", "gateway.hedge.budget=2"}, exitFailed,
+			[]string{"kvmesh: the configuration is wrong:\ngateway.hedge.budget: must be more than 0 and at most 1 (from --set)\n"},
+		},
+		{
+			"override without a value", []string{"config", "--config", good, "--set", "gateway"}, exitFailed,
+			[]string{"the configuration is wrong:\ngateway: write --set section.key=value (from --set)\n"},
+		},
+		{
+			"wrong file and override", []string{"config", "--config", bad, "--set", "gateway.attempts=x"}, exitFailed,
+			[]string{"the configuration bad.yaml is wrong:\n", "gateway.attempts: is not a whole number (from --set)\n"},
+		},
 		{"serve without a file", []string{"serve", "gateway"}, exitFailed, []string{"--config FILE"}},
 		{"nobody there", []string{"workers", "--url", "http://127.0.0.1:1"}, exitFailed, []string{"is the mesh up?"}},
 		{"health of nobody", []string{"health", "tcp://127.0.0.1:1"}, exitFailed, []string{"nobody answers"}},

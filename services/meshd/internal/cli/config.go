@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kvmesh/kvmesh/services/kit/conf"
 
@@ -32,9 +33,19 @@ func (f fileFlags) load(p *Process) (mesh.Config, error) {
 	}
 	cfg, err := mesh.Load(conf.Source{Path: path, Environ: p.Environ, Sets: f.Set})
 	if err != nil {
-		return cfg, fmt.Errorf("the configuration %s is wrong:\n%w", filepath.Base(path), err)
+		return cfg, fmt.Errorf("the configuration%s is wrong:\n%w", blamed(path, err), err)
 	}
 	return cfg, nil
+}
+
+// blamed is the file's name, unless all that is wrong comes from elsewhere.
+func blamed(path string, err error) string {
+	list := conf.List(err)
+	fromFile := func(f conf.Fault) bool { return f.Origin == "" }
+	if list != nil && !slices.ContainsFunc(list, fromFile) {
+		return ""
+	}
+	return " " + filepath.Base(path)
 }
 
 // configCommand is `kvmesh config`.
