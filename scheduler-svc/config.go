@@ -61,7 +61,7 @@ type FeedConfig struct {
 // WorkerConfig is what a worker is trusted with.
 type WorkerConfig struct {
 	MaxWorkers      int           `yaml:"max_workers" doc:"workers known at once"`
-	MaxInflight     int           `yaml:"max_inflight" doc:"requests in flight per rank; 0 is 1.5 times its sequences"`
+	MaxInflight     int           `yaml:"max_inflight" doc:"requests in flight per rank, 0 is 1.5 times its sequences; more wait here (x-kvmesh-queued-ms, queue_waiting)"`
 	BusyHold        time.Duration `yaml:"busy_hold" doc:"time without requests after a worker said 429"`
 	ExpectTTL       time.Duration `yaml:"expect_ttl" doc:"longest time that unconfirmed units are expected"`
 	BreakerFailures int           `yaml:"breaker_failures" doc:"failures in a row that open a worker's breaker"`

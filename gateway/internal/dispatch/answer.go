@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
@@ -187,6 +188,9 @@ func (a *Answer) Header() []wire.Field {
 		wire.Field{Name: "X-Kvmesh-Policy", Value: r.GetPolicy()},
 		wire.Field{Name: "X-Kvmesh-Certainty", Value: certaintyWord(r.GetCertainty())},
 		wire.Field{Name: "X-Kvmesh-Predicted-Hit-Tokens", Value: strconv.FormatUint(uint64(r.GetPredictedHitTokens()), 10)})
+	if ms := r.GetQueuedMs(); ms > 0 {
+		h = append(h, wire.Field{Name: "X-Kvmesh-Queued-Ms", Value: strconv.FormatUint(uint64(ms), 10)})
+	}
 	if a.HasUsage && a.Usage.HasCached && a.want.single {
 		h = append(h, wire.Field{Name: CachedHeader, Value: strconv.FormatInt(a.Usage.CachedTokens, 10)})
 	}
@@ -287,6 +291,7 @@ func (a *Answer) Counts() flight.Counts {
 		Worker: r.GetTarget().GetWorkerId(), Rank: r.GetTarget().GetRank(), Policy: r.GetPolicy(),
 		Certainty: certaintyWord(r.GetCertainty()), CertaintyReason: a.want.reason, Attempts: a.Attempts,
 		PromptTokens: int64(a.want.tokens), PredictedTokens: int64(r.GetPredictedHitTokens()), TTFT: a.Lease.TTFT(),
+		Held: time.Duration(r.GetQueuedMs()) * time.Millisecond,
 	}
 	if a.HasUsage {
 		c.OutputTokens = a.Usage.OutputTokens

@@ -49,8 +49,9 @@ type Counts struct {
 	PromptTokens, PredictedTokens, CachedTokens, OutputTokens int64
 	// Events is how many events were relayed.
 	Events int64
-	// Prepare, Queued, TTFT are durations; the longest of several prompts.
-	Prepare, Queued, TTFT time.Duration
+	// Prepare, Queued, Held, TTFT are durations; the longest of several prompts. Queued is the wait for a place of the
+	// gateway, Held the wait in the scheduler's queue while every worker was full.
+	Prepare, Queued, Held, TTFT time.Duration
 }
 
 // Probe is the operation of health and readiness paths.
@@ -84,6 +85,7 @@ func (r *Record) Add(c Counts) {
 	r.Events += c.Events
 	r.Prepare = max(r.Prepare, c.Prepare)
 	r.Queued = max(r.Queued, c.Queued)
+	r.Held = max(r.Held, c.Held)
 	r.TTFT = max(r.TTFT, c.TTFT)
 }
 
@@ -124,6 +126,7 @@ func (r *Record) log(log *slog.Logger, now time.Time) {
 		unless("attempts", int64(r.Attempts), 1)
 		unless("prompts", int64(r.Prompts), 1)
 		unless("queued_ms", r.Queued.Milliseconds(), 0)
+		unless("scheduler_queued_ms", r.Held.Milliseconds(), 0)
 	}
 	if r.CertaintyReason != "" {
 		attrs = append(attrs, slog.String("certainty_reason", r.CertaintyReason))

@@ -36,7 +36,7 @@ func TestOneLinePerRequest(t *testing.T) {
 	r.Tenant = "team-a"
 	r.Add(Counts{
 		Worker: "w1", Rank: 2, Policy: "cost", Certainty: "fallback", CertaintyReason: "media", Attempts: 2, PromptTokens: 9, PredictedTokens: 4,
-		CachedTokens: 3, OutputTokens: 7, TTFT: 5 * time.Millisecond,
+		CachedTokens: 3, OutputTokens: 7, TTFT: 5 * time.Millisecond, Queued: 8 * time.Millisecond, Held: 9 * time.Millisecond,
 	})
 	tel.Begin()
 	tel.Done(r)
@@ -47,6 +47,7 @@ func TestOneLinePerRequest(t *testing.T) {
 		"request_id": "id-1", "operation": "chat_completions", "status": 200.0, "model": "m", "worker": "w1", "rank": 2.0, "attempts": 2.0,
 		"duration_ms": 2000.0, "ttft_ms": 5.0, "cached_tokens": 3.0, "predicted_hit_tokens": 4.0, "tenant": "team-a", "level": "INFO",
 		"certainty": "fallback", "certainty_reason": "media",
+		"queued_ms": 8.0, "scheduler_queued_ms": 9.0,
 	} {
 		require.Equal(t, want, line[k], k)
 	}
@@ -70,13 +71,15 @@ func TestPromptsAreSummed(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
-			r.Add(Counts{Worker: "w", Attempts: 1, PromptTokens: 2, OutputTokens: 1, TTFT: time.Duration(i), Prepare: time.Duration(i), Queued: time.Duration(i)})
+			r.Add(Counts{Worker: "w", Attempts: 1, PromptTokens: 2, OutputTokens: 1, TTFT: time.Duration(i), Prepare: time.Duration(i), Queued: time.Duration(i), Held: time.Duration(2 * i)})
 		})
 	}
 	wg.Wait()
 	require.Equal(t, 50, r.Prompts)
 	require.EqualValues(t, 100, r.PromptTokens)
 	require.EqualValues(t, 49, r.TTFT)
+	require.EqualValues(t, 49, r.Queued)
+	require.EqualValues(t, 98, r.Held)
 }
 
 // series counts the time series of a registry.

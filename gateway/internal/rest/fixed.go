@@ -29,7 +29,7 @@ func (e *Edge) cors(w http.ResponseWriter, r *http.Request, rec *flight.Record) 
 		return false
 	}
 	h.Set("Access-Control-Expose-Headers", "x-request-id, retry-after, x-kvmesh-worker, x-kvmesh-rank, x-kvmesh-policy, "+
-		"x-kvmesh-certainty, x-kvmesh-predicted-hit-tokens, x-kvmesh-cached-tokens")
+		"x-kvmesh-certainty, x-kvmesh-predicted-hit-tokens, x-kvmesh-cached-tokens, x-kvmesh-queued-ms")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false
 	}

@@ -33,6 +33,7 @@ type receiptView struct {
 	Predicted       int         `json:"predicted_hit_tokens"`
 	Actual          *int        `json:"actual_hit_tokens"`
 	Outcome         string      `json:"outcome"`
+	QueuedMS        int         `json:"queued_ms"`
 	Candidates      []struct {
 		Target    *targetView `json:"target"`
 		Predicted int         `json:"hit_tokens"`
@@ -59,6 +60,9 @@ func (r *receiptView) print(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%s%s for %d tokens of %s: %s (policy %s, %s)\n", attempt, r.Chosen, r.PromptTokens, r.Model, r.Reason,
 		r.Policy, certainty)
+	if r.QueuedMS > 0 {
+		fmt.Fprintf(out, "waited %d ms in the scheduler's queue: every worker was full (scheduler.worker.max_inflight)\n", r.QueuedMS)
+	}
 	if r.Outcome != "" && r.Outcome != "OUTCOME_UNSPECIFIED" {
 		fmt.Fprintf(out, "ended %s; predicted %d cached tokens, the worker says %s\n", word(r.Outcome), r.Predicted, orDash(r.Actual))
 	}

@@ -25,6 +25,13 @@ func TestReceiptInWords(t *testing.T) {
 				"ended ok; predicted 0 cached tokens, the worker says 0\n" +
 				"CANDIDATE  PREDICTED HIT  COST\nw0 rank 0 is no candidate: excluded\n",
 		},
+		"held back": {
+			`{"model":"m","prompt_tokens":4,"policy":"cost","chosen":{"worker_id":"w0"},"reason":"r","certainty":"CERTAINTY_EXACT",` +
+				`"queued_ms":120}`,
+			"w0 rank 0 for 4 tokens of m: r (policy cost, exact)\n" +
+				"waited 120 ms in the scheduler's queue: every worker was full (scheduler.worker.max_inflight)\n" +
+				"CANDIDATE  PREDICTED HIT  COST\n",
+		},
 		"nobody": {
 			`{"model":"m","reason":"no worker","certainty":"CERTAINTY_EXACT","policy":"cost"}`,
 			"nobody for 0 tokens of m: no worker (policy cost, exact)\nCANDIDATE  PREDICTED HIT  COST\n",
