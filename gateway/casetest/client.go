@@ -73,6 +73,9 @@ type client struct {
 	br   *bufio.Reader
 }
 
+// hangs is when an answer that does not end is given up. A long stream takes its time on a busy machine.
+const hangs = 3 * time.Minute
+
 func (c *client) dial() error {
 	if c.conn != nil {
 		return nil
@@ -107,7 +110,7 @@ func (c *client) do(r *Request) Reply {
 		t := time.AfterFunc(time.Duration(d.AfterMS)*time.Millisecond, func() { _ = c.conn.Close() })
 		defer t.Stop()
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.conn.SetDeadline(time.Now().Add(hangs))
 	head, body := r.encode(c.conn.RemoteAddr().String())
 	if _, err := c.conn.Write(append(head, body...)); err != nil {
 		// The server may have answered before it read everything.
