@@ -57,7 +57,7 @@ func notes(path string) string {
 }
 
 // arms starts what is compared, the yardstick first.
-func arms(tb testing.TB, worker string) []*arm {
+func arms(tb testing.TB, worker target) []*arm {
 	tb.Helper()
 	var out []*arm
 	keep := func(a *arm, err error) {
@@ -66,7 +66,7 @@ func arms(tb testing.TB, worker string) []*arm {
 		out = append(out, a)
 	}
 	for _, role := range []string{"proxy", "gateway"} {
-		p, addr, err := start(role, worker)
+		p, addr, err := start(role, worker.addr)
 		keep(&arm{name: role, addr: addr, procs: []*process{p}}, err)
 	}
 	if bin := os.Getenv(binariesVariable); bin != "" {
@@ -88,9 +88,7 @@ func arms(tb testing.TB, worker string) []*arm {
 // compare runs all scenarios for all arms, round by round, in an order that moves on.
 func compare(tb testing.TB, rounds int, only string) *table {
 	tb.Helper()
-	p, worker, err := start("worker", "")
-	require.NoError(tb, err)
-	defer p.stop()
+	p, worker := startWorker(tb)
 	all := arms(tb, worker)
 	if wanted := os.Getenv("KVMESH_BENCH_ARMS"); wanted != "" {
 		kept := all[:0]
@@ -113,11 +111,12 @@ func compare(tb testing.TB, rounds int, only string) *table {
 	stop := profileMesh(tb, all)
 	for round := range rounds {
 		for _, s := range t.scenarios {
-			direct, err := s.load.run(worker, made)
+			direct, err := s.load.run(worker.addr, made)
 			require.NoError(tb, err)
+			require.NoError(tb, p.ask(askForget))
 			t.add("direct", s, row{p50: percentile(direct.latencies, 0.5), gap: percentile(direct.gaps, 0.99)})
 			for i := range all {
-				measure(tb, t, all[(i+round)%len(all)], s, made)
+				measure(tb, t, all[(i+round)%len(all)], s, run{p, made})
 			}
 		}
 	}
@@ -131,13 +130,48 @@ func compare(tb testing.TB, rounds int, only string) *table {
 	return t
 }
 
-// measure runs one scenario at one arm.
-func measure(tb testing.TB, t *table, a *arm, s scenario, made *lanes) {
+// startWorker starts the mock worker, with an oracle where there are binaries for one.
+func startWorker(tb testing.TB) (*process, target) {
+	tb.Helper()
+	environ := []string{}
+	if bin := os.Getenv(binariesVariable); bin != "" {
+		s, err := newSite(bin, tb.TempDir(), target{})
+		require.NoError(tb, err)
+		oracle, addresses, err := s.oracle()
+		require.NoError(tb, err)
+		tb.Cleanup(oracle.stop)
+		environ = append(environ, oracleVariable+"="+addresses)
+	}
+	p, line, err := start("worker", "", environ...)
+	require.NoError(tb, err)
+	tb.Cleanup(p.stop)
+	addr, events, _ := strings.Cut(line, " ")
+	return p, target{addr: addr, events: events}
+}
+
+// run is what all measurements share.
+type run struct {
+	worker *process
+	made   *lanes
+}
+
+// digest is the time that every arm is given after a run to do what it does behind its requests.
+const digest = 300 * time.Millisecond
+
+// measure runs one scenario at one arm. The arms that hear of the worker's cache hear what the run left in it when the run
+// is over: that costs them CPU, and nobody's clock runs.
+func measure(tb testing.TB, t *table, a *arm, s scenario, r run) {
 	tb.Helper()
 	before, err := a.cpu()
 	require.NoError(tb, err)
-	out, err := s.load.run(a.addr, made)
+	out, err := s.load.run(a.addr, r.made)
 	require.NoError(tb, err, "%s at %s", s.name, a.name)
+	what := askForget
+	if a.told {
+		what = askTell
+	}
+	require.NoError(tb, r.worker.ask(what))
+	time.Sleep(digest)
 	after, err := a.cpu()
 	require.NoError(tb, err)
 	t.add(a.name, s, row{

@@ -17,7 +17,7 @@ func idle(tb testing.TB, a *arm) float64 {
 	tb.Helper()
 	const streams = 1000
 	p := a.procs[0]
-	require.NoError(tb, p.collect())
+	require.NoError(tb, p.ask(askCollect))
 	before, err := residentKB(p.cmd.Process.Pid)
 	require.NoError(tb, err)
 	l := load{shape: shape{bytes: 1024, stream: true}, plan: &plan{events: 2, gap: time.Hour, bytes: 180}}
@@ -36,7 +36,7 @@ func idle(tb testing.TB, a *arm) float64 {
 		_, err := c.Read(make([]byte, 4096))
 		require.NoError(tb, err)
 	}
-	require.NoError(tb, p.collect())
+	require.NoError(tb, p.ask(askCollect))
 	after, err := residentKB(p.cmd.Process.Pid)
 	require.NoError(tb, err)
 	for _, c := range conns {

@@ -21,16 +21,20 @@ const earlierVariable = "KVMESH_BENCH_EARLIER"
 
 // site is where a mesh lives: free addresses, the worker it serves, and a folder for its files.
 type site struct {
-	bin, dir, model, upstream string
-	ports                     map[string]string
+	bin, dir, model string
+	worker          target
+	ports           map[string]string
 }
 
-func newSite(bin, dir, upstream string) (*site, error) {
+// target is the mock worker: where it answers and where it publishes.
+type target struct{ addr, events string }
+
+func newSite(bin, dir string, worker target) (*site, error) {
 	model, err := filepath.Abs(filepath.Join("..", "..", "deploy", "demo-model"))
 	if err != nil {
 		return nil, err
 	}
-	s := &site{bin: bin, dir: dir, model: model, upstream: upstream, ports: map[string]string{}}
+	s := &site{bin: bin, dir: dir, model: model, worker: worker, ports: map[string]string{}}
 	names := []string{"rest", "admin", "nats"}
 	for _, service := range []string{"gateway", "template", "tokenizer", "scheduler", "adapter"} {
 		names = append(names, service, service+".admin")
@@ -70,17 +74,17 @@ scheduler: {worker: {max_inflight: 100000}}
 mesh:
   admin: {address: "tcp://%s"}
   models: [{name: bench, path: %q}]
-  workers: [{id: w0, url: "http://%s"}]
-`, s.ports["rest"], s.ports["admin"], s.model, s.upstream))
+  workers: [{id: w0, url: "http://%s", events: {mode: connect, endpoint: "tcp://%s"}}]
+`, s.ports["rest"], s.ports["admin"], s.model, s.worker.addr, s.worker.events))
 	if err != nil {
 		return nil, err
 	}
-	a := &arm{name: name, addr: s.ports["rest"], admin: s.ports["admin"]}
+	a := &arm{name: name, told: true, addr: s.ports["rest"], admin: s.ports["admin"]}
 	return a, s.bring(a, log, []command{{ready: s.ports["admin"] + "/readyz", args: []string{"kvmesh", "up", "--config", path}}})
 }
 
-// apart starts one process per service.
-func (s *site) apart() (*arm, error) {
+// sections is the configuration of the services as processes of their own.
+func (s *site) sections() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "bus: {url: \"nats://%s\"}\n", s.ports["nats"])
 	for _, service := range []string{"gateway", "template", "tokenizer", "scheduler", "adapter"} {
@@ -93,12 +97,31 @@ func (s *site) apart() (*arm, error) {
 		case "scheduler":
 			b.WriteString("  worker: {max_inflight: 100000}\n")
 		case "adapter":
-			fmt.Fprintf(&b, "  id: w0\n  url: \"http://%s\"\n  advertise: \"tcp://%s\"\n", s.upstream, s.ports["adapter"])
+			fmt.Fprintf(&b, "  id: w0\n  url: \"http://%s\"\n  advertise: \"tcp://%s\"\n  events: {mode: connect, endpoint: \"tcp://%s\"}\n",
+				s.worker.addr, s.ports["adapter"], s.worker.events)
 		default:
 			fmt.Fprintf(&b, "  models: [{name: bench, path: %q}]\n", s.model)
 		}
 	}
-	path, log, err := s.write(b.String())
+	return b.String()
+}
+
+// oracle starts a template and a tokenizer service for the mock worker and returns their addresses.
+func (s *site) oracle() (*arm, string, error) {
+	path, log, err := s.write(s.sections())
+	if err != nil {
+		return nil, "", err
+	}
+	a := &arm{name: "oracle"}
+	return a, s.ports["template"] + " " + s.ports["tokenizer"], s.bring(a, log, []command{
+		{ready: s.ports["template.admin"] + "/readyz", args: []string{"template-svc", "--config", path}},
+		{ready: s.ports["tokenizer.admin"] + "/readyz", args: []string{"tokenizer-svc", "--config", path}},
+	})
+}
+
+// apart starts one process per service.
+func (s *site) apart() (*arm, error) {
+	path, log, err := s.write(s.sections())
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +136,7 @@ func (s *site) apart() (*arm, error) {
 	} {
 		commands = append(commands, command{ready: s.ports[c[1]+".admin"] + "/readyz", args: []string{c[0], "--config", path}})
 	}
-	a := &arm{name: "processes", addr: s.ports["rest"]}
+	a := &arm{name: "processes", told: true, addr: s.ports["rest"]}
 	return a, s.bring(a, log, commands)
 }
 

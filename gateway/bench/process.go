@@ -18,6 +18,7 @@ type arm struct {
 	name  string
 	addr  string
 	admin string // of the first process, for profiles; empty for none
+	told  bool   // it hears of the worker's cache
 	procs []*process
 }
 
@@ -29,9 +30,10 @@ type process struct {
 }
 
 // start runs the test binary in a role and returns the address it serves at.
-func start(role, upstream string) (*process, string, error) {
+func start(role, upstream string, environ ...string) (*process, string, error) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), roleVariable+"="+role, upstreamVariable+"="+upstream)
+	cmd.Env = append(cmd.Env, environ...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -59,9 +61,9 @@ func launch(log *os.File, binary string, args ...string) (*process, error) {
 	return &process{cmd: cmd}, cmd.Start()
 }
 
-// collect makes a role give back the memory that it does not use.
-func (p *process) collect() error {
-	if _, err := fmt.Fprintln(p.in, "gc"); err != nil {
+// ask has a role do something and waits until it is done.
+func (p *process) ask(what string) error {
+	if _, err := fmt.Fprintln(p.in, what); err != nil {
 		return err
 	}
 	_, err := p.out.ReadString('\n')

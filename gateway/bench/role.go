@@ -34,14 +34,28 @@ const upstreamVariable = "KVMESH_BENCH_UPSTREAM"
 // profileVariable is where CPU profiles go, one file per role, if anywhere.
 const profileVariable = "KVMESH_BENCH_PROFILE"
 
-// Serve runs the process's role, if it has one, and then ends the process. A line on its input makes it collect its
-// garbage, which it confirms by a line.
+// oracleVariable is where the mock worker finds a template and a tokenizer service, two addresses; without it no cache
+// events are sent.
+const oracleVariable = "KVMESH_BENCH_ORACLE"
+
+// What a line on a role's input asks for; it is confirmed by a line.
+const (
+	askCollect = "gc"     // collect garbage
+	askTell    = "tell"   // the worker: publish the events of the prompts since the last tell or forget
+	askForget  = "forget" // the worker: publish nothing of them
+)
+
+// Serve runs the process's role, if it has one, and then ends the process.
 func Serve() {
 	role := os.Getenv(roleVariable)
 	if role == "" {
 		return
 	}
-	addr, err := serveRole(role, os.Getenv(upstreamVariable))
+	rec, err := newRecorder(os.Getenv(oracleVariable))
+	addr := ""
+	if err == nil {
+		addr, err = serveRole(role, os.Getenv(upstreamVariable), rec)
+	}
 	stop := func() {}
 	if dir := os.Getenv(profileVariable); dir != "" && err == nil && role != "worker" {
 		stop, err = profile(dir + "/" + role + ".prof")
@@ -52,22 +66,44 @@ func Serve() {
 	}
 	fmt.Println(addr)
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("ok") {
-		runtime.GC()
-		debug.FreeOSMemory()
+		if err := obey(in.Text(), rec); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	stop()
 	os.Exit(0)
 }
 
-func serveRole(role, upstream string) (string, error) {
+// obey does what a line asks for.
+func obey(line string, rec *recorder) error {
+	switch line {
+	case askTell:
+		return rec.tell(context.Background())
+	case askForget:
+		rec.take()
+	default:
+		runtime.GC()
+		debug.FreeOSMemory()
+	}
+	return nil
+}
+
+// serveRole returns the address that the role serves at; the worker's is followed by that of its events.
+func serveRole(role, upstream string, rec *recorder) (string, error) {
 	switch role {
 	case "worker":
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", err
 		}
-		go serveWorker(ln)
-		return ln.Addr().String(), nil
+		events, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		go serveWorker(ln, rec)
+		go rec.serve(events)
+		return ln.Addr().String() + " " + events.Addr().String(), nil
 	case "proxy":
 		return serveProxy(upstream)
 	case "gateway":

@@ -48,7 +48,8 @@ func (t *table) String() string {
 	fmt.Fprintf(&b, `Best of %d interleaved rounds; in brackets the ratio to proxy, Go's httputil.ReverseProxy, in the same run. CPU is user
 and system time of all processes of an arm. Worker and client are processes of their own on the same machine.
 gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process: prompts
-rendered, tokenised, hashed and routed, adapter and event plane running, though the mock worker sends no cache events.
+rendered, tokenised, hashed and routed; adapter and event plane follow the cache events of every prompt, which the mock
+worker sends when a run is over: their CPU counts, latencies are without them.
 processes: the same, one process per service over TCP with a NATS server. All arms, proxy too, collect garbage by the
 same settings (400 %%). No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
 of the prompt was sent before; known: all but the last question was. added: beyond a request straight to the worker in the

@@ -43,17 +43,17 @@ const plainAnswer = `{"id":"chatcmpl-9f2c7a1e","object":"chat.completion","creat
 	`{"prompt_tokens":11,"total_tokens":23,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":0}}}`
 
 // serveWorker answers on a listener as a worker that costs nothing: plain answers at once, streams as planned.
-func serveWorker(ln net.Listener) {
+func serveWorker(ln net.Listener, rec *recorder) {
 	for {
 		c, err := ln.Accept()
 		if err != nil {
 			return
 		}
-		go serveWorkerConn(c)
+		go serveWorkerConn(c, rec)
 	}
 }
 
-func serveWorkerConn(c net.Conn) {
+func serveWorkerConn(c net.Conn, rec *recorder) {
 	defer c.Close()
 	br := bufio.NewReaderSize(c, 64<<10)
 	plain := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-length: %d\r\ncontent-type: application/json\r\n\r\n%s",
@@ -69,7 +69,7 @@ func serveWorkerConn(c net.Conn) {
 			}
 			continue
 		}
-		if _, err := io.CopyN(io.Discard, br, int64(length)); err != nil {
+		if err := readBody(br, length, rec); err != nil {
 			return
 		}
 		if how == "" {
@@ -82,6 +82,18 @@ func serveWorkerConn(c net.Conn) {
 			return
 		}
 	}
+}
+
+// readBody reads a request's body, for the recorder where that is on.
+func readBody(br *bufio.Reader, length int, rec *recorder) error {
+	if !rec.on() {
+		_, err := io.CopyN(io.Discard, br, int64(length))
+		return err
+	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(br, body)
+	rec.keep(body)
+	return err
 }
 
 // serveOwn answers what an adapter asks of its worker.

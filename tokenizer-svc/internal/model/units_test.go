@@ -53,7 +53,7 @@ func TestUnitsEqualNaive(t *testing.T) {
 		p.Cache = segment.NewCache(size)
 		m := newModel(t, p)
 		var e model.Encoding
-		for range 3000 {
+		for range 600 {
 			r := model.Request{
 				AddSpecial: rng.IntN(4) == 0, Root: uint64(rng.IntN(2)), Salt: []string{"", "s", "salt"}[rng.IntN(3)],
 				WantIDs: rng.IntN(4) == 0,
