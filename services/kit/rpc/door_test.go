@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
@@ -94,13 +96,29 @@ func open(t *testing.T, d door, deps rpc.ServerDeps, e *echo) bundle {
 	conn, err := rpc.Dial(srv.Addr(), cc, rpc.ClientDeps{Network: deps.Network})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	connected(t, conn)
 	return bundle{door: d, srv: srv, conn: conn, net: deps.Network, client: cc}
+}
+
+// connected waits until a connection over a socket stands: on a loaded machine one attempt to shake hands may be too
+// few, and calls that do not wait fail with it.
+func connected(t *testing.T, conn rpc.Conn) {
+	t.Helper()
+	over, ok := conn.(*grpc.ClientConn)
+	if !ok {
+		return
+	}
+	ctx := shortly(t)
+	over.Connect()
+	for state := over.GetState(); state != connectivity.Ready; state = over.GetState() {
+		require.True(t, over.WaitForStateChange(ctx, state), "still %s", state)
+	}
 }
 
 // shortly is a context that ends a hung test.
 func shortly(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -65,6 +65,7 @@ func superviseSleepers(n int) error {
 		fmt.Println(r.cmd.Process.Pid)
 	}
 	fmt.Println("end", err)
+	runtime.KeepAlive(lis) // a listener that nothing refers to is closed with the next collection
 	select {}
 }
 
