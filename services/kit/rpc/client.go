@@ -121,6 +121,7 @@ func Dial(target string, cfg ClientConfig, deps ClientDeps) (Conn, error) {
 		}),
 		grpc.WithDefaultCallOptions(
 			grpc.WaitForReady(cfg.WaitForReady),
+			grpc.ForceCodecV2(newCodec()),
 			grpc.MaxCallRecvMsgSize(int(cfg.MaxRecv)),
 			grpc.MaxCallSendMsgSize(int(cfg.MaxRecv)),
 		),

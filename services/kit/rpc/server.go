@@ -168,6 +168,7 @@ func newGRPC(cfg ServerConfig, list []Interceptor) (*grpc.Server, error) {
 	opts := []grpc.ServerOption{
 		grpc.UnaryInterceptor(chainUnary(list)),
 		grpc.StreamInterceptor(chainStream(list)),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(int(cfg.MaxRecv)),
 		grpc.MaxSendMsgSize(int(cfg.MaxRecv)),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
