@@ -47,6 +47,10 @@ func batchFilter(r *run, b []value.Value) (value.Value, error) {
 		}
 		out := held
 		held = nil
+		if given(b[2]) && !isNumber && !b[1].IsNumber() {
+			_, err := value.Compare(&r.m, value.Less, value.Int(int64(len(out))), b[1])
+			return value.Value{}, false, err
+		}
 		if given(b[2]) && int64(len(out)) < size {
 			if err := r.m.Product(int(size)-len(out), cellBytes); err != nil {
 				return value.Value{}, false, err
@@ -72,6 +76,9 @@ func sliceFilter(r *run, b []value.Value) (value.Value, error) {
 				return value.Value{}, false, err
 			}
 			count, err := asInt(b[1], 0)
+			if b[1].IsUndefined() {
+				return value.Value{}, false, value.RaiseUndefined(b[1])
+			}
 			if err != nil {
 				return value.Value{}, false, typeError("unsupported operand type(s) for //: 'int' and '%s'", b[1].TypeName())
 			}

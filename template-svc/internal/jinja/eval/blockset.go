@@ -18,6 +18,9 @@ func (s *blockSet) TypeName() string { return "TemplateReference" }
 // Module is jinja2.runtime.
 func (s *blockSet) Module() string { return "jinja2.runtime" }
 
+// AppendRepr prints the reference with the template's name, of which a chat template has none.
+func (s *blockSet) AppendRepr(p *value.Printer) error { return p.Write("<TemplateReference None>") }
+
 // Item gives a block as a function.
 func (s *blockSet) Item(key value.Value) (value.Value, bool) {
 	b := s.blocks[key.Text()]

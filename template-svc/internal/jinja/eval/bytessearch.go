@@ -16,6 +16,9 @@ func byteSpan(s string, start, end value.Value) (part string, first int, ok bool
 		return "", 0, false, err
 	}
 	j, err := sliceIndex(end, len(s), len(s))
+	if start.IsInt() && start.Kind() != value.KindBig && start.AsInt() > int64(len(s)) {
+		i = len(s) + 1
+	}
 	j = min(j, len(s))
 	if err != nil || i > j {
 		return "", i, false, err

@@ -65,7 +65,7 @@ type joiner struct {
 	used bool
 }
 
-var joinerSignature = newSignature("Joiner.__init__", 0, "sep")
+var joinerSignature = &signature{name: "Joiner.__init__", hidden: 1, params: []string{"sep"}}
 
 // newJoiner is joiner(sep=', ').
 func newJoiner(_ *run, a *args) (value.Value, error) {

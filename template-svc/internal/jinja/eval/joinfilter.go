@@ -7,7 +7,9 @@ import (
 // join takes members of any type; within an autoescape block a single
 // Markup makes the whole result Markup.
 
-var joinSignature = newSignature("sync_do_join", 1, "value", "d", "attribute")
+var joinSignature = &signature{
+	name: "sync_do_join", required: 1, hidden: 1, params: []string{"value", "d", "attribute"},
+}
 
 // joinFilter is join(value, d=”, attribute=None).
 func joinFilter(r *run, a *args) (value.Value, error) {

@@ -19,10 +19,6 @@ func wordWrapFilter(r *run, a *args) (value.Value, error) {
 	if err != nil {
 		return value.Value{}, err
 	}
-	width, err := asInt(b[1], 79)
-	if err != nil {
-		return value.Value{}, err
-	}
 	sep := "\n"
 	if given(b[3]) {
 		if !b[3].IsStr() {
@@ -41,6 +37,19 @@ func wordWrapFilter(r *run, a *args) (value.Value, error) {
 			return value.Value{}, value.RaiseUndefined(b[0])
 		}
 		return value.Value{}, errNoAttribute(b[0], "splitlines")
+	}
+	width, err := asInt(b[1], 79)
+	if err != nil {
+		if b[0].AsStr() == "" {
+			return value.Str(""), nil
+		}
+		if !b[1].IsNumber() {
+			_, err = value.Compare(&r.m, value.LessEqual, b[1], value.Int(0))
+		}
+		if !pyerr.Is(err, pyerr.Overflow) {
+			return value.Value{}, err
+		}
+		width = 1 << 30 // as good as endless
 	}
 	w := wrapper{
 		width: int(min(width, 1<<30)), breakLong: isMissing(b[2]) || b[2].Truth(),

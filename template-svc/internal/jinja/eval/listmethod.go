@@ -50,6 +50,9 @@ func listIndex(r *run, self value.Value, a *args) (value.Value, error) {
 		return self, err
 	}
 	cells := self.Cells()
+	if a.at(1).IsNone() || a.at(2).IsNone() {
+		return self, typeError("slice indices must be integers or have an __index__ method")
+	}
 	from, err := sliceIndex(a.at(1), 0, len(cells))
 	if err != nil {
 		return self, err

@@ -7,7 +7,9 @@ import (
 
 // replace and format are Python's str.replace and % on texts of any values.
 
-var replaceSignature = newSignature("do_replace", 3, "s", "old", "new", "count")
+var replaceSignature = &signature{
+	name: "do_replace", required: 3, hidden: 1, params: []string{"s", "old", "new", "count"},
+}
 
 // replaceFilter is replace(s, old, new, count=None). Its operands are texts
 // of any values; outside an autoescape block the result is a plain string.

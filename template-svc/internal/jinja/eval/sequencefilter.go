@@ -120,6 +120,9 @@ func listFilter(r *run, b []value.Value) (value.Value, error) {
 // attrFilter is x|attr(name): an attribute, never an item.
 func attrFilter(_ *run, b []value.Value) (value.Value, error) {
 	if !b[1].IsStr() {
+		if k := b[1].Kind(); k == value.KindList || k == value.KindDict {
+			return value.Value{}, typeError("unhashable type: '%s'", b[1].TypeName())
+		}
 		return value.Value{}, typeError("attribute name must be string, not '%s'", b[1].TypeName())
 	}
 	v, ok, err := attribute(b[0], b[1].AsStr())

@@ -30,12 +30,8 @@ func newSignature(name string, required int, params ...string) *signature {
 // The result is a slice of its own.
 func (s *signature) bind(a *args) ([]value.Value, error) {
 	out := make([]value.Value, len(s.params))
-	if len(a.pos) > len(s.params) {
-		return nil, s.tooMany(len(a.pos))
-	}
-	copy(out, a.pos)
 	given := make([]bool, len(s.params))
-	for i := range a.pos {
+	for i := range copy(out, a.pos) {
 		given[i] = true
 	}
 	for _, k := range a.kw {
@@ -50,6 +46,9 @@ func (s *signature) bind(a *args) ([]value.Value, error) {
 			return nil, pyerr.Newf(pyerr.Type, "%s() got multiple values for argument %s", s.name, value.ReprString(k.name))
 		}
 		out[i], given[i] = k.value, true
+	}
+	if len(a.pos) > len(s.params) { // keywords are looked at first
+		return nil, s.tooMany(len(a.pos))
 	}
 	var missing []string
 	for i := range s.required {

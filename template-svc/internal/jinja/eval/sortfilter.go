@@ -70,6 +70,10 @@ func sortFilter(r *run, b []value.Value) (value.Value, error) {
 	if err != nil {
 		return value.Value{}, err
 	}
+	reverse, err := asInt(b[1], 0)
+	if err != nil {
+		return value.Value{}, err
+	}
 	paths := sortPaths(b[3], !b[2].Truth())
 	keys := make([]value.Value, len(cells))
 	for i, c := range cells {
@@ -84,7 +88,7 @@ func sortFilter(r *run, b []value.Value) (value.Value, error) {
 		}
 		keys[i] = value.List(parts)
 	}
-	return sorted(r, cells, keys, b[1].Truth())
+	return sorted(r, cells, keys, reverse != 0)
 }
 
 // sortPaths reads the attribute of sort: several, if commas part them.
@@ -130,6 +134,10 @@ func dictSortFilter(r *run, b []value.Value) (value.Value, error) {
 	if b[0].Kind() != value.KindDict {
 		return value.Value{}, errNoAttribute(b[0], "items")
 	}
+	reverse, err := asInt(b[3], 0)
+	if err != nil {
+		return value.Value{}, err
+	}
 	entries := b[0].AsDict().Entries()
 	if err := r.m.Product(len(entries), 3*cellBytes); err != nil {
 		return value.Value{}, err
@@ -146,5 +154,5 @@ func dictSortFilter(r *run, b []value.Value) (value.Value, error) {
 			keys[i] = lowered(keys[i])
 		}
 	}
-	return sorted(r, cells, keys, b[3].Truth())
+	return sorted(r, cells, keys, reverse != 0)
 }

@@ -7,21 +7,23 @@ import (
 // Tests with arguments, and the names that select and its kin look up at
 // run time.
 
-// testName is the Python name of a test's function in argument errors.
-func testName(name string) string {
-	switch name {
-	case "callable":
-		return name
+// callableArity is the error of a wrong call of callable, which is Python's builtin.
+func callableArity(a *args) error {
+	if len(a.kw) > 0 {
+		return typeError("callable() takes no keyword arguments")
 	}
-	return "test_" + name
+	return typeError("callable() takes exactly one argument (%d given)", len(a.pos))
 }
 
 // testOf gives a test by name, nil if there is none.
 func testOf(name string) testFunc {
 	if simple := simpleTest(name); simple != nil {
-		sig := newSignature(testName(name), 1, "value")
+		sig := newSignature("test_"+name, 1, "value")
 		return func(_ *run, a *args) (bool, error) {
 			if len(a.pos) != 1 || len(a.kw) > 0 {
+				if name == "callable" {
+					return false, callableArity(a)
+				}
 				if _, err := sig.bind(a); err != nil {
 					return false, err
 				}

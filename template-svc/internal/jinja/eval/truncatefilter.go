@@ -25,16 +25,19 @@ func truncateFilter(r *run, a *args) (value.Value, error) {
 	if err != nil {
 		return value.Value{}, err
 	}
-	length, err := asInt(b[1], 255)
-	if err != nil {
-		return value.Value{}, err
-	}
 	end := "..."
 	if !isMissing(b[3]) {
 		if !b[3].IsStr() {
 			return value.Value{}, typeError("object of type '%s' has no len()", b[3].TypeName())
 		}
 		end = b[3].AsStr()
+	}
+	length, err := asInt(b[1], 255)
+	if !isMissing(b[1]) && !b[1].IsNumber() {
+		_, err = value.Compare(&r.m, value.GreaterEqual, b[1], value.Int(0))
+	}
+	if err != nil {
+		return value.Value{}, err
 	}
 	leeway := int64(defaultLeeway)
 	if given(b[4]) {

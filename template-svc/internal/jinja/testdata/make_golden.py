@@ -11,7 +11,7 @@ made the stored cases."""
 import argparse, datetime, glob, hashlib, json, os, random, re, signal
 import jinja2, jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-import golden_bytes, golden_syntax
+import golden_args, golden_bytes, golden_syntax
 from golden_templates import TEMPLATES
 
 NOW = datetime.datetime(2026, 3, 5, 14, 7, 9)
@@ -99,6 +99,7 @@ def timed(template):
 # made of dict views, widths beyond its limit, glibc's unknown conversions.
 UNMATCHED = [" at 0x", "(?i)generator.object", r"(?s)map\('string'\)\)\|(wordcount|replace)", r"-3 \*\* 2\.5",
              r"[-<>]=? .*(keys|items)\(\)", r"(keys|items)\(\) [-<>]", r"\0.*Markup\.\w+\(\) ", r"%\*d' % \(?(-1234567|10)", r"%\.\*f' % 10", "%5E", "IndentationError|statically nested|NameError",
+             "bound method|\(dict\)\.|lambda|urlize\(|\|truncate\(|got True|__getitem__",
              r"\)\[(1|1\.5|-2|none|5|'a')?:.*\] if "]
 
 
@@ -227,6 +228,8 @@ def systematic():
         yield "bytes", t
     for t in golden_syntax.cases():
         yield "syntax", t
+    for t in golden_args.cases():
+        yield "args", t
 
 
 def rand_expr(rnd, depth):
@@ -280,7 +283,7 @@ def main():
         cases = []
         for t in dict.fromkeys(templates):
             # The stored cases are a fixed sample: a template's hash decides.
-            keep = {"operator": 5, "filter": 4, "test": 2, "item": 2, "format": 2, "bytes": 16, "syntax": 12}.get(kind, 1)
+            keep = {"operator": 5, "filter": 4, "test": 2, "item": 2, "format": 2, "bytes": 16, "syntax": 12, "args": 140}.get(kind, 1)
             if a.bulk or int(hashlib.sha256(t.encode()).hexdigest(), 16) % keep == 0:
                 c = case(t)
                 if c and (a.bulk or len(json.dumps(c)) <= 118 or kind == "template"):
