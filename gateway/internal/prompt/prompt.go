@@ -93,7 +93,7 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 		if q.Prompt.Value.Kind != jsontext.String {
 			return nil, ReasonOperation
 		}
-	case openai.ShapeChat:
+	case openai.ShapeChat, openai.ShapeMessages, openai.ShapeResponses:
 	default:
 		return nil, ReasonOperation
 	}
@@ -118,11 +118,20 @@ func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*
 		Salting: &tokenizerv1.Salting{LoraName: m.LoRA, CacheSalt: salt(q)},
 	}
 	var rendered *templatev1.RenderResponse
-	if q.Shape == openai.ShapeChat {
+	if q.Shape != openai.ShapeCompletion {
+		r, ok := renderRequest(q, m)
+		if !ok {
+			return nil, ReasonOperation
+		}
 		var err error
-		if rendered, err = p.template.Render(ctx, renderRequest(q, m)); err != nil {
+		if rendered, err = p.template.Render(ctx, r); err != nil {
 			return nil, ReasonTemplate
 		}
+		if q.Shape == openai.ShapeResponses && len(rendered.GetCuts()) > 0 {
+			return nil, ReasonOperation // Harmony: vLLM makes other messages of a Responses request than of a chat
+		}
+		// The gateway's own way to send ids is proven for chats alone.
+		want.WantTokenIds = want.WantTokenIds && q.Shape == openai.ShapeChat
 		want.Text, want.Cuts, want.AddSpecialTokens = rendered.GetText(), rendered.GetCuts(), false
 	}
 	media := len(rendered.GetMediaKeys()) > 0
@@ -153,7 +162,19 @@ func salt(q *openai.Request) string {
 // maxSaltBytes is the limit of tokenizerv1.Salting.
 const maxSaltBytes = 4096
 
-func renderRequest(q *openai.Request, m fleet.Model) *templatev1.RenderRequest {
+// renderRequest is the chat to render; ok is false where only the worker knows what it makes of the request.
+func renderRequest(q *openai.Request, m fleet.Model) (r *templatev1.RenderRequest, ok bool) {
+	if q.Shape == openai.ShapeMessages || q.Shape == openai.ShapeResponses {
+		convert := q.MessagesConversation
+		if q.Shape == openai.ShapeResponses {
+			convert = q.ResponsesConversation
+		}
+		c, ok := convert()
+		return &templatev1.RenderRequest{
+			Model: m.Base, MessagesJson: c.Messages, ToolsJson: c.Tools, ToolChoiceJson: c.ToolChoice,
+			ChatTemplateKwargsJson: c.Kwargs, ReasoningEffort: c.ReasoningEffort,
+		}, ok
+	}
 	t := &q.Template
 	return &templatev1.RenderRequest{
 		Model:                  m.Base,
@@ -166,7 +187,7 @@ func renderRequest(q *openai.Request, m fleet.Model) *templatev1.RenderRequest {
 		AddGenerationPrompt:    t.AddGenerationPrompt,
 		ContinueFinalMessage:   t.ContinueFinalMessage,
 		ReasoningEffort:        t.ReasoningEffort,
-	}
+	}, true
 }
 
 // fromIDs hashes a prompt that is token ids already.

@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
@@ -123,6 +125,46 @@ func TestChatIsRenderedAndEncoded(t *testing.T) {
 	require.True(t, s.encoded.GetWantTokenIds())
 }
 
+// TestOtherAPIsAreRenderedAsTheirChat: ids are not asked for, since how to send them is proven for chats alone.
+func TestOtherAPIsAreRenderedAsTheirChat(t *testing.T) {
+	t.Parallel()
+	high := "high"
+	for name, row := range map[string]struct {
+		shape openai.Shape
+		doc   string
+		want  *templatev1.RenderRequest
+	}{
+		"messages": {
+			openai.ShapeMessages,
+			`{"messages":[{"role":"user","content":"b"}],"system":"a","tools":[{"name":"f","input_schema":{"type":"object"}}],` +
+				`"chat_template_kwargs":{"x":1},"output_config":{"effort":"high"},"cache_salt":"s"}`,
+			&templatev1.RenderRequest{
+				Model: "b", MessagesJson: []byte(`[{"role":"system","content":"a"},{"role":"user","content":"b"}]`),
+				ToolsJson:      []byte(`[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`),
+				ToolChoiceJson: []byte(`"auto"`), ChatTemplateKwargsJson: []byte(`{"x":1}`), ReasoningEffort: &high,
+			},
+		},
+		"responses": {
+			openai.ShapeResponses, `{"input":"b","instructions":"a","reasoning":{"effort":"high"},"cache_salt":"s"}`,
+			&templatev1.RenderRequest{
+				Model: "b", MessagesJson: []byte(`[{"role":"system","content":"a"},{"role":"user","content":"b"}]`), ReasoningEffort: &high,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &services{}
+			p, err := s.preparer(nil).Prepare(context.Background(), scan(t, row.shape, row.doc), fleet.Model{Base: "b"})
+			require.NoError(t, err)
+			require.Equal(t, &Prompt{Hashes: []uint64{1, 2}, UnitTokens: 16, Tokens: 40, Certainty: exact}, p)
+			require.Empty(t, cmp.Diff(row.want, s.rendered, protocmp.Transform()))
+			require.Equal(t, "s", s.encoded.GetSalting().GetCacheSalt())
+			require.False(t, s.encoded.GetAddSpecialTokens())
+			require.False(t, s.encoded.GetWantTokenIds())
+		})
+	}
+}
+
 func TestCompletionText(t *testing.T) {
 	t.Parallel()
 	s := &services{}
@@ -165,7 +207,13 @@ func TestWhatCannotBePreparedFallsBack(t *testing.T) {
 		{"tokenizer fails", &services{encodeErr: refused}, openai.ShapeChat, `{"messages":[{}]}`, ReasonTokenizer},
 		{"ids out of range", &services{}, openai.ShapeCompletion, `{"prompt":[-1]}`, ReasonTokenizer},
 		{"null prompt", &services{}, openai.ShapeCompletion, `{"prompt":null}`, ReasonOperation},
-		{"responses", &services{}, openai.ShapeResponses, `{"input":"x"}`, ReasonOperation},
+		{"responses that continue another", &services{}, openai.ShapeResponses, `{"input":"x","previous_response_id":"r"}`, ReasonOperation},
+		{
+			"responses of a Harmony model", &services{response: &templatev1.RenderResponse{Text: []byte("ab"), Cuts: []uint32{1}}},
+			openai.ShapeResponses, `{"input":"x"}`, ReasonOperation,
+		},
+		{"messages with an image", &services{}, openai.ShapeMessages, `{"messages":[{"role":"user","content":[{"type":"image"}]}]}`, ReasonOperation},
+		{"template fails for messages", &services{renderErr: refused}, openai.ShapeMessages, `{"messages":[]}`, ReasonTemplate},
 		{"embeddings", &services{}, openai.ShapeOther, `{"input":"x"}`, ReasonOperation},
 	}
 	for _, row := range rows {
