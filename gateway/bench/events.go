@@ -78,8 +78,12 @@ func (r *recorder) take() [][]byte {
 	return out
 }
 
-// tell publishes one batch for each prompt.
+// stepPrompts is how many prompts are in one batch: an engine works on many at once and publishes after each step.
+const stepPrompts = 8
+
+// tell publishes what the kept prompts did to the cache.
 func (r *recorder) tell(ctx context.Context) error {
+	var prompts [][]uint32
 	for _, body := range r.take() {
 		var q struct{ Messages json.RawMessage }
 		if err := json.Unmarshal(body, &q); err != nil || q.Messages == nil {
@@ -89,7 +93,10 @@ func (r *recorder) tell(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.publish(r.batch(ids))
+		prompts = append(prompts, ids)
+	}
+	for step := range slices.Chunk(prompts, stepPrompts) {
+		r.publish(r.batch(step))
 	}
 	return nil
 }
@@ -106,9 +113,25 @@ func (r *recorder) ids(ctx context.Context, messages []byte) ([]uint32, error) {
 	return out.GetTokenIds(), err
 }
 
-// batch is the events of one step: the blocks that are new, and those that had to go for them. A full block's hash is of
-// all before it, so new ones are the end of a prompt.
-func (r *recorder) batch(ids []uint32) []byte {
+// batch is the events of one step.
+func (r *recorder) batch(prompts [][]uint32) []byte {
+	var events message
+	count := 0
+	for _, ids := range prompts {
+		count += r.events(&events, ids)
+	}
+	var m message
+	m.array(3)
+	m.float(float64(time.Now().UnixMicro()) / 1e6)
+	m.array(count)
+	m = append(m, events...)
+	m.number(0)
+	return m
+}
+
+// events appends what one prompt does to the cache and returns how many events that is: the blocks that have to go, and
+// those that are new. A full block's hash is of all before it, so new ones are the end of a prompt.
+func (r *recorder) events(m *message, ids []uint32) (count int) {
 	chain := kvblock.AppendUnits(nil, kvblock.Namespace{Model: "a worker's own"}.Root(), ids, "")
 	known := 0
 	for known < len(chain) && r.held[chain[known]] != nil {
@@ -127,23 +150,21 @@ func (r *recorder) batch(ids []uint32) []byte {
 		delete(r.held, h)
 		gone = append(gone, h)
 	}
-	var m message
-	m.array(3)
-	m.float(float64(time.Now().UnixMicro()) / 1e6)
-	m.array(min(1, len(gone)) + min(1, len(chain)-known))
 	if len(gone) > 0 {
+		count++
 		m.object(3)
 		m.field("type").text("BlockRemoved")
 		m.field("block_hashes").hashes(gone)
 		m.field("medium").text("GPU")
 	}
 	if known < len(chain) {
+		count++
 		m.object(6)
 		m.field("type").text("BlockStored")
 		m.field("block_hashes").hashes(chain[known:])
 		m.field("parent_block_hash")
 		if known == 0 {
-			m = append(m, 0xc0) // nil
+			*m = append(*m, 0xc0) // nil
 		} else {
 			m.number(chain[known-1])
 		}
@@ -151,8 +172,7 @@ func (r *recorder) batch(ids []uint32) []byte {
 		m.field("block_size").number(kvblock.UnitTokens)
 		m.field("medium").text("GPU")
 	}
-	m.number(0)
-	return m
+	return count
 }
 
 // message is MessagePack.
