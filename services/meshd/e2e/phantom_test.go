@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// phantomTalks conversations of phantomTurns turns need eight times the blocks that the two caches of phantomBlocks
+	// phantomTalks conversations of phantomTurns turns need three times the blocks that the two caches of phantomBlocks
 	// hold; those that are open at once (phantomCallers * phantomOpen) need about as many as fit.
-	phantomTalks, phantomTurns, phantomBlocks = 1800, 5, 4096
-	// phantomCallers is how many requests are under way, phantomOpen how many conversations each caller keeps going.
+	phantomTalks, phantomTurns, phantomBlocks = 480, 5, 4096
+	// phantomCallers is how many requests are under way at most, phantomOpen how many conversations each caller keeps.
 	phantomCallers, phantomOpen = 6, 48
-	// phantomSpeedup makes ten minutes of engine time pass in twenty seconds. Events do not get faster with it, so
-	// predictions are late by more engine time than they would be on a real worker.
-	phantomSpeedup = 30
-	// phantomShare is how many of the prompts' blocks may be predicted and then not served. What is left are blocks that
-	// another request evicts between the choice of the worker and the admission there.
-	// The bound guards against drift; the goal is 0.1 %, and the figure is printed (0.04 % on two quiet cores). Engine
-	// time runs 30 times as fast as the mesh, so a mesh slowed down by the race detector or by other work loses more
-	// blocks to eviction between its choice and the worker's admission.
-	phantomShare = 0.005
+	// phantomSpeedup makes ten minutes of engine time pass in one. Events do not get faster with it, so predictions are
+	// late by ten times the engine time that they would be on a real worker.
+	phantomSpeedup = 10
+	// phantomGap is the mean pause between two requests of a caller: four requests arrive per second of engine time,
+	// whatever the machine. Callers without pauses would only measure how fast it is.
+	phantomGap = 150 * time.Millisecond
+	// phantomShare is how many of the prompts' blocks may be predicted and then not served. All that was found are blocks
+	// that another request evicts between the choice of the worker and the admission there, or whose removal was on its
+	// way when the choice was made: their removals reach the index within some milliseconds after the choice.
+	phantomShare = 0.001
 	// phantomPatience is how often a refused turn is asked again, each after phantomWait: a machine that is busy with
 	// other work can let a worker's lease end.
 	phantomPatience, phantomWait = 200, 50 * time.Millisecond
@@ -147,6 +148,8 @@ func patient(ctx context.Context, c *caller, turns []message, sum *hits) (got ca
 // pauses between turns differ and some prefixes are evicted before they are asked for again.
 func converse(t *testing.T, c *caller, number int, sum *hits) {
 	random := rand.New(rand.NewPCG(7, uint64(number)))
+	pause := time.NewTimer(0)
+	defer pause.Stop()
 	type talk struct {
 		turns []message
 		said  int
@@ -160,6 +163,12 @@ func converse(t *testing.T, c *caller, number int, sum *hits) {
 		}
 		if len(talks) == 0 {
 			return
+		}
+		select {
+		case <-t.Context().Done():
+			return
+		case <-pause.C:
+			pause.Reset(time.Duration(random.ExpFloat64() * float64(phantomGap)))
 		}
 		i := random.IntN(len(talks))
 		now := talks[i]
