@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
@@ -60,8 +61,15 @@ const defaultIdleCheck = 10 * time.Second
 // DefaultPendingBytes holds the steps of several seconds of a busy worker.
 const DefaultPendingBytes = 64 << 20
 
-// liveQueue is how many live batches may wait for the feed's goroutine. A full queue pushes back on the publisher.
-const liveQueue = 256
+// liveQueue is how many live batches may wait for the feed's goroutine, liveBytes how much memory they may take. A full
+// queue pushes back on the publisher.
+const (
+	liveQueue = 256
+	liveBytes = 128 << 20
+)
+
+// messageBytes is what a batch takes beside its payload.
+const messageBytes = 128
 
 // noSeq means that no number is known.
 const noSeq = -1
@@ -113,6 +121,7 @@ type message struct {
 	kind    messageKind
 	seq     uint64
 	payload []byte
+	room    int64 // of the live queue
 	fault   error
 	// gap is true for the batch that showed a gap: it was heard before the replay was asked for, so what the replay
 	// does not bring before it is lost for good.
@@ -143,7 +152,8 @@ func (f *Feed) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	in := make(chan message, liveQueue)
 	ended := make(chan error, 1)
-	go func() { ended <- zmq.Subscribe(ctx, f.cfg.Live, &ear{ctx: ctx, in: in}) }()
+	room := semaphore.NewWeighted(liveBytes)
+	go func() { ended <- zmq.Subscribe(ctx, f.cfg.Live, &ear{ctx: ctx, in: in, room: room}) }()
 	defer func() {
 		cancel()
 		if f.mend != nil {
@@ -160,6 +170,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			f.checkIdle(ctx)
 		case m := <-in:
 			f.idle = false
+			room.Release(m.room)
 			f.take(ctx, m)
 		case r := <-f.mend:
 			f.mend = nil
@@ -170,8 +181,9 @@ func (f *Feed) Run(ctx context.Context) error {
 
 // ear passes what a subscription hears to the feed's goroutine.
 type ear struct {
-	ctx context.Context
-	in  chan message
+	ctx  context.Context
+	in   chan message
+	room *semaphore.Weighted
 }
 
 func (e *ear) Connected()             { e.put(message{kind: connected}) }
@@ -179,7 +191,10 @@ func (e *ear) Disconnected(err error) { e.put(message{kind: disconnected, fault:
 
 // Updated copies the payload: the connection reuses its buffer.
 func (e *ear) Updated(u zmq.Update) {
-	e.put(message{kind: update, seq: u.Seq, payload: append([]byte(nil), u.Payload...)})
+	room := int64(messageBytes + len(u.Payload))
+	if e.room.Acquire(e.ctx, room) == nil {
+		e.put(message{kind: update, seq: u.Seq, payload: append([]byte(nil), u.Payload...), room: room})
+	}
 }
 
 func (e *ear) put(m message) {
@@ -196,7 +211,7 @@ func (f *Feed) take(ctx context.Context, m message) {
 		return
 	}
 	f.pending = append(f.pending, m)
-	f.held += len(m.payload)
+	f.held += messageBytes + len(m.payload)
 	if f.held > f.cfg.PendingBytes {
 		f.log.Warn("live batches outgrew their bound during a replay", "bytes", f.held)
 		f.dropPending()
@@ -285,7 +300,7 @@ func (f *Feed) heard(ctx context.Context, m message) {
 func (f *Feed) keep(m message) {
 	m.gap = true
 	f.pending = append(f.pending, m)
-	f.held += len(m.payload)
+	f.held += messageBytes + len(m.payload)
 	f.live = noSeq
 }
 

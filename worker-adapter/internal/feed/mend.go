@@ -66,7 +66,7 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 		}
 		held := 0
 		r.err = zmq.Replay(ctx, f.request(r.start), func(u zmq.Update) error {
-			if held += len(u.Payload); held > mendBytes {
+			if held += messageBytes + len(u.Payload); held > mendBytes {
 				return fmt.Errorf("replay of more than %d bytes: %w", mendBytes, errStop)
 			}
 			p := append([]byte(nil), u.Payload...)
@@ -191,7 +191,7 @@ func (f *Feed) release(ctx context.Context) {
 		}
 		for _, rest := range kept[i+1:] {
 			f.pending = append(f.pending, rest)
-			f.held += len(rest.payload)
+			f.held += messageBytes + len(rest.payload)
 		}
 		return
 	}

@@ -5,6 +5,13 @@ import "fmt"
 // MaxBatchBytes bounds the payload that Decode takes: 64 MiB, ten times the largest prefill step of a million tokens.
 const MaxBatchBytes = 64 << 20
 
+// maxItems bounds the hashes of a batch and its extra keys, maxEvents its events: such a thing takes up to 256 bytes here
+// and as few as one on the wire. A step of a million tokens stores 62,500 blocks of 16 and evicts as many, one event each.
+const (
+	maxItems  = 1 << 19
+	maxEvents = 1 << 17
+)
+
 // internedMax bounds the strings kept across batches (media, LoRA names, attention kinds).
 const internedMax = 1024
 
@@ -101,6 +108,9 @@ func (d *decoder) events() error {
 			}
 			d.batch.Skipped++
 			continue
+		}
+		if len(d.batch.Events) == maxEvents {
+			return errTooMany
 		}
 		d.batch.Events = append(d.batch.Events, ev)
 	}

@@ -12,6 +12,9 @@ func (d *decoder) hashList() ([]uint64, error) {
 		return nil, err
 	}
 	start := len(d.batch.hashes)
+	if start+n > maxItems {
+		return nil, errTooMany
+	}
 	out := slices.Grow(d.batch.hashes, n)
 	for range n {
 		h, err := d.hash()
@@ -88,6 +91,9 @@ func (d *decoder) remaining() ([]uint32, error) {
 		return nil, err
 	}
 	start := len(d.batch.counts)
+	if start+n > maxItems {
+		return nil, errTooMany
+	}
 	for range n {
 		v, err := d.small(1<<32 - 1)
 		if err != nil {
@@ -105,6 +111,9 @@ func (d *decoder) extras() ([][]Key, error) {
 		return nil, err
 	}
 	start := len(d.batch.extras)
+	if start+n > maxItems {
+		return nil, errTooMany
+	}
 	some := false
 	for range n {
 		if d.isNil() {
@@ -132,6 +141,9 @@ func (d *decoder) blockKeys() ([]Key, error) {
 		return nil, err
 	}
 	start := len(d.batch.keys)
+	if start+n > maxItems {
+		return nil, errTooMany
+	}
 	for range n {
 		k, err := d.key()
 		if err != nil {

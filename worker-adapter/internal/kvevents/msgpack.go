@@ -12,6 +12,9 @@ var errTruncated = errors.New("msgpack ends inside a value")
 // errShape means that a value has another type than the field allows.
 var errShape = errors.New("unexpected msgpack type")
 
+// errTooMany means that a batch holds more than any step makes.
+var errTooMany = errors.New("more items than a step can have")
+
 // First bytes of msgpack values.
 const (
 	cNil      = 0xc0

@@ -22,6 +22,12 @@ const (
 	maxFrames = 16
 	// readBufferBytes lets a step's three frames be read by one system call.
 	readBufferBytes = 64 << 10
+	// maxCommandBytes bounds a command: a READY has some forty bytes, a PING at most 23.
+	maxCommandBytes = 4096
+	// messageTimeout bounds the time from a message's first frame to its last byte, writeTimeout the wait for a peer that
+	// does not read.
+	messageTimeout = 30 * time.Second
+	writeTimeout   = 5 * time.Second
 	// handshakeTimeout bounds the exchange of greetings: a peer that is no ZeroMQ socket says nothing.
 	handshakeTimeout = 5 * time.Second
 )
@@ -101,7 +107,7 @@ func (c *conn) ready(socketType string) error {
 	if err != nil {
 		return fmt.Errorf("read READY: %w", err)
 	}
-	if flags&flagCommand == 0 || size > 4096 {
+	if flags&flagCommand == 0 || size > maxCommandBytes {
 		return fmt.Errorf("READY: %w", ErrProtocol)
 	}
 	b := make([]byte, size)
@@ -133,15 +139,27 @@ func (c *conn) frameHead() (flags byte, size uint64, err error) {
 	return flags, size, nil
 }
 
-// read reads one message into m and answers the peer's heartbeats on the way.
+// read reads one message into m and answers the peer's heartbeats on the way. The silence before a message is not
+// bounded, the time that it takes is.
 func (c *conn) read(m *Message) error {
 	m.buf, m.ends, m.Frames = m.buf[:0], m.ends[:0], m.Frames[:0]
+	timed := false
 	for more := true; more; {
 		flags, size, err := c.frameHead()
 		if err != nil {
 			return err
 		}
+		more = flags&(flagMore|flagCommand) != 0
+		if !timed && uint64(c.in.Buffered()) < size+moreBytes(flags) {
+			timed = true
+			if err := c.SetReadDeadline(time.Now().Add(messageTimeout)); err != nil {
+				return err
+			}
+		}
 		start := len(m.buf)
+		if flags&flagCommand != 0 && size > maxCommandBytes {
+			return fmt.Errorf("command of %d bytes: %w", size, ErrProtocol)
+		}
 		if uint64(start)+size > MaxMessageBytes || len(m.ends) == maxFrames {
 			return fmt.Errorf("message of %d frames and more than %d bytes: %w", len(m.ends), start, ErrProtocol)
 		}
@@ -153,17 +171,35 @@ func (c *conn) read(m *Message) error {
 				return err
 			}
 			m.buf = m.buf[:start]
-			continue
+		} else {
+			m.ends = append(m.ends, len(m.buf))
 		}
-		m.ends = append(m.ends, len(m.buf))
-		more = flags&flagMore != 0
+		if timed && (!more || len(m.ends) == 0) { // before the next message there may be any silence
+			timed = false
+			if err := c.SetReadDeadline(time.Time{}); err != nil {
+				return err
+			}
+		}
 	}
+	m.cut()
+	return nil
+}
+
+// cut makes the frames of what was read.
+func (m *Message) cut() {
 	start := 0
 	for _, end := range m.ends {
 		m.Frames = append(m.Frames, m.buf[start:end:end])
 		start = end
 	}
-	return nil
+}
+
+// moreBytes is what must follow a frame at least.
+func moreBytes(flags byte) uint64 {
+	if flags&flagMore != 0 {
+		return 2
+	}
+	return 0
 }
 
 // fill appends size bytes of in, growing with what arrives rather than with what the peer promises.
@@ -195,8 +231,7 @@ func (c *conn) answer(body []byte) error {
 // command sends a command frame.
 func (c *conn) command(body []byte) error {
 	c.out = appendFrame(c.out[:0], flagCommand, body)
-	_, err := c.Write(c.out)
-	return err
+	return c.flush()
 }
 
 // send sends one message.
@@ -208,6 +243,14 @@ func (c *conn) send(frames ...[]byte) error {
 			flags = flagMore
 		}
 		c.out = appendFrame(c.out, flags, f)
+	}
+	return c.flush()
+}
+
+// flush writes out.
+func (c *conn) flush() error {
+	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
 	}
 	_, err := c.Write(c.out)
 	return err

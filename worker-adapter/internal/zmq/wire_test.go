@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -238,4 +239,7 @@ func FuzzRead(f *testing.F) {
 // discard is a connection that takes all that is written.
 type discard struct{ net.Conn }
 
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Write(b []byte) (int, error)      { return len(b), nil }
+func (discard) SetDeadline(time.Time) error      { return nil }
+func (discard) SetReadDeadline(time.Time) error  { return nil }
+func (discard) SetWriteDeadline(time.Time) error { return nil }
