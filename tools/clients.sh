@@ -44,10 +44,10 @@ if ! bin/kvmesh health --wait 60s "http://127.0.0.1:$admin"; then
   tail -n 40 "$log" >&2
   exit 1
 fi
-export KVMESH_URL="http://127.0.0.1:$rest"
+export KVMESH_URL="http://127.0.0.1:$rest" KVMESH_ADMIN_URL="http://127.0.0.1:$admin"
 failed=0
 PYTHONDONTWRITEBYTECODE=1 "$venv/bin/python" -m pytest -q -p no:cacheprovider "$dir" "$@" || failed=1
-node --test --test-reporter=dot "$dir/js/openai.test.js" || failed=1
+node --test --test-reporter=dot "$dir"/js/*.test.js || failed=1
 if ! kill -0 "$mesh" 2>/dev/null; then
   echo "the mesh ended while it was driven; its output:" >&2
   failed=1

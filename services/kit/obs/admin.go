@@ -59,7 +59,7 @@ type AdminDeps struct {
 }
 
 // Admin is the admin HTTP server: /healthz says that the process lives, /readyz whether it can work and what keeps it
-// from it, /metrics is Prometheus's, /debug/pprof/ Go's.
+// from it, /metrics is Prometheus's, /debug/pprof/ Go's, / a page that shows the metrics.
 type Admin struct {
 	cfg AdminConfig
 	log *slog.Logger
@@ -93,6 +93,7 @@ func NewAdmin(cfg AdminConfig, deps AdminDeps) (*Admin, error) {
 	mux.Handle("/debug/pprof/profile", a.local(pprof.Profile))
 	mux.Handle("/debug/pprof/symbol", a.local(pprof.Symbol))
 	mux.Handle("/debug/pprof/trace", a.local(pprof.Trace))
+	dashboard(mux)
 	for pattern, h := range deps.Handlers {
 		mux.Handle(pattern, h)
 	}

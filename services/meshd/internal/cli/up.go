@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,9 @@ import (
 
 // startLimit bounds a start: a model's files may come from a slow disk or a hub.
 const startLimit = 10 * time.Minute
+
+// tellEvery is the pause between looks at what a start waits for; a mesh with files at hand is ready before the first.
+const tellEvery = 3 * time.Second
 
 // upCommand is `kvmesh up`.
 type upCommand struct {
@@ -59,7 +64,7 @@ func (c *upCommand) Run(ctx context.Context, p *Process) error {
 	h := &host{mesh: m, log: log, process: p}
 	h.ready = func() {
 		greet(p.Stdout, greeting{
-			url: m.URL(ctx), grpc: m.Config().Gateway.Server.Address, admin: h.admin.Addr(), models: models(m.Config()),
+			url: browsable(m.URL(ctx)), grpc: m.Config().Gateway.Server.Address, admin: browsable(h.admin.Addr()), models: models(m.Config()),
 			workers: h.workers(),
 		})
 	}
@@ -113,15 +118,37 @@ func (h *host) start(ctx context.Context) (done bool, err error) {
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { started <- h.mesh.Start(ctx) }() // ends with cancel at the latest
-	select {
-	case err := <-started:
-		return false, err
-	case <-h.process.Signals:
-		h.stopping.Store(true)
-		cancel()
-		<-started //nolint:errcheck // the start was given up; what it says no longer matters
-		fmt.Fprintln(h.process.Stdout, "stopped while starting")
-		return true, nil
+	tick := time.NewTicker(tellEvery)
+	defer tick.Stop()
+	said := ""
+	for {
+		select {
+		case err := <-started:
+			return false, err
+		case <-tick.C:
+			if now := waitsFor(h.mesh.NotReady(ctx)); now != said {
+				said = now
+				fmt.Fprintln(h.process.Stdout, now)
+			}
+		case <-h.process.Signals:
+			h.stopping.Store(true)
+			cancel()
+			<-started //nolint:errcheck // the start was given up; what it says no longer matters
+			fmt.Fprintln(h.process.Stdout, "stopped while starting")
+			return true, nil
+		}
+	}
+}
+
+// waitsFor says what a start still waits for: the first part that is not ready, since parts start in that order.
+func waitsFor(parts []lifecycle.NotReady) string {
+	switch len(parts) {
+	case 0:
+		return "waiting for the last part"
+	case 1:
+		return fmt.Sprintf("waiting for %s: %s", parts[0].Name, parts[0].Why)
+	default:
+		return fmt.Sprintf("waiting for %s: %s; %d more follow", parts[0].Name, parts[0].Why, len(parts)-1)
 	}
 }
 
@@ -195,7 +222,7 @@ func greet(out io.Writer, g greeting) {
 	fmt.Fprintf(out, `kvmesh is ready
   REST     %s/v1
   gRPC     %s
-  admin    %s (/readyz, /metrics)
+  admin    %s (a dashboard; /readyz, /metrics)
   models   %s
   workers  %s
 
@@ -204,4 +231,20 @@ Try it:
 
 Ctrl-C stops it.
 `, g.url, g.grpc, g.admin, strings.Join(g.models, ", "), strings.Join(g.workers, "\n           "), g.url, model)
+}
+
+// browsable is a listener's address as a client on this machine types it: one that listens everywhere is reached on
+// loopback. A Unix socket's stays as it is.
+func browsable(address string) string {
+	if rest, ok := strings.CutPrefix(address, "tcp://"); ok {
+		address = "http://" + rest
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Port() == "" {
+		return address
+	}
+	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	}
+	return u.String()
 }

@@ -133,12 +133,12 @@ func greet(out io.Writer, p Ports) {
 	fmt.Fprintf(out, `kvmesh is ready, one process per service
   REST     %s/v1
   gRPC     %s
-  admin    %s (/readyz, /metrics); every service has its own
+  admin    http://%s (a dashboard; /readyz, /metrics); every service has its own
   workers  %d simulated
 
 Try it:
   curl %s/v1/chat/completions -H 'Content-Type: application/json' -d '{"messages": [{"role": "user", "content": "Hello"}]}'
 
 Ctrl-C stops it.
-`, url, tcp(p.GatewayGRPC), tcp(p.GatewayAdm), len(p.Workers), url)
+`, url, tcp(p.GatewayGRPC), local(p.GatewayAdm), len(p.Workers), url)
 }
