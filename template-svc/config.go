@@ -58,6 +58,19 @@ type LimitConfig struct {
 	Steps       int64 `yaml:"steps" doc:"Statements, rounds and calls of one render."`
 	MadeBytes   int64 `yaml:"made_bytes" doc:"Bytes of text and lists made in one render."`
 	JSONDepth   int   `yaml:"json_depth" doc:"Deepest nesting of JSON members and of tojson."`
+	// PaddingBytes bounds one padding, PowerBits one integer: both are made by a few characters of a template.
+	PaddingBytes int64 `yaml:"padding_bytes" doc:"Widest single padding or indent."`
+	PowerBits    int64 `yaml:"power_bits" doc:"Largest integer a template may compute, in bits."`
+}
+
+// validate refuses negative limits: no render could pass them.
+func (c LimitConfig) validate(faults *conf.Faults) {
+	for name, v := range map[string]int64{
+		"source_bytes": int64(c.SourceBytes), "depth": int64(c.Depth), "steps": c.Steps, "made_bytes": c.MadeBytes,
+		"json_depth": int64(c.JSONDepth), "padding_bytes": c.PaddingBytes, "power_bits": c.PowerBits,
+	} {
+		faults.Require(v >= 0, "limits."+name, "must not be negative")
+	}
 }
 
 // SetDefaults fills what is empty.
@@ -87,6 +100,7 @@ func (c *Config) Validate() error {
 			faults.Add(at+".content_format", "%q is none of auto, string, openai", m.ContentFormat)
 		}
 	}
+	c.Limits.validate(&faults)
 	faults.Require(c.RenderTimeout > 0, "render_timeout", "must be positive")
 	faults.Require(c.ReloadInterval >= 0, "reload_interval", "must not be negative")
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
@@ -105,5 +119,6 @@ func isHTTP(address string) bool {
 func (c LimitConfig) limits() jinja.Limits {
 	return jinja.Limits{
 		SourceBytes: c.SourceBytes, Depth: c.Depth, Steps: c.Steps, MadeBytes: c.MadeBytes, JSONDepth: c.JSONDepth,
+		PaddingBytes: c.PaddingBytes, PowerBits: c.PowerBits,
 	}
 }

@@ -38,10 +38,24 @@ func (c *compiler) binder(target syntax.Expr, s *scope) func(f *frame, v value.V
 func setAttr(ns value.Value, attr string, v value.Value) error {
 	o, ok := ns.AsObject().(*namespace)
 	if !ok {
-		return errNoNamespace()
+		return errNoItems(ns)
 	}
 	o.attrs.SetStr(attr, v)
 	return nil
+}
+
+// errNoItems is what a set block raises, which does not ask for a namespace before it assigns. A dict takes the item in
+// Python, and the change is seen wherever the dict is; values do not change here.
+func errNoItems(v value.Value) error {
+	switch v.Kind() {
+	case value.KindDict:
+		return errNoNamespace()
+	case value.KindList:
+		return pyerr.New(pyerr.Type, "list indices must be integers or slices, not str")
+	case value.KindUndefined:
+		return pyerr.New(pyerr.Type, "'_MissingType' object does not support item assignment")
+	}
+	return pyerr.Newf(pyerr.Type, "'%s' object does not support item assignment", v.TypeName())
 }
 
 // errNoNamespace is the refusal of set x.y where x is no namespace.
