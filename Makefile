@@ -1,4 +1,4 @@
-# Every target is what CI runs; CI calls nothing else. `make help` lists them.
+# CI calls native, lint and test; the other targets are for people. `make help` lists them.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

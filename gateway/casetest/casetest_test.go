@@ -47,7 +47,7 @@ func playBoth(t *testing.T, folder string) {
 		t.Run(d.name, func(t *testing.T) {
 			cases := cases
 			if d.door.GRPC && os.Getenv("CASES") == "" && os.Getenv("CASES_ALL") == "" {
-				cases = every(cases, 8) // whole meshes play them all through gRPC
+				cases = every(cases, 8) // make test-cases plays them all through gRPC, in whole meshes
 			}
 			d.door.Log = slog.New(slog.DiscardHandler)
 			results := Play(t.Context(), d.door, cases, lanes, func(r Result) {

@@ -27,7 +27,7 @@ type Command struct {
 	Mesh      string   `help:"REST address of the mesh, for what its adapters found." default:"http://127.0.0.1:8080"`
 	Template  string   `help:"gRPC address of the template service." default:"tcp://127.0.0.1:8181"`
 	Tokenizer string   `help:"gRPC address of the tokenizer service." default:"tcp://127.0.0.1:8281"`
-	MeshKey   string   `name:"mesh-key" help:"A key of the mesh, where it asks for one." env:"KVMESH_API_KEY"`
+	MeshKey   string   `name:"mesh-key" help:"A key of the mesh, where it asks for one." env:"KVMESH_KEY"`
 	APIKey    string   `name:"api-key" help:"The workers' key." env:"KVMESH_WORKER_API_KEY"`
 
 	// Out takes the report; nil is standard output.

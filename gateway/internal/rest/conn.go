@@ -6,13 +6,13 @@ import (
 
 	"google.golang.org/genproto/googleapis/api/httpbody"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/inbound"
 )
@@ -57,7 +57,7 @@ func (c *Conn) RegisterService(d *grpc.ServiceDesc, impl any) {
 
 // Invoke is for unary methods; the edge's services have none.
 func (c *Conn) Invoke(_ context.Context, name string, _, _ any, _ ...grpc.CallOption) error {
-	return status.Errorf(codes.Unimplemented, "%s is no method of the REST edge", name)
+	return fault.New(faultv1.Reason_REASON_NOT_FOUND, "%s is no method of the REST edge", name)
 }
 
 // NewStream begins a call.
@@ -67,7 +67,7 @@ func (c *Conn) NewStream(ctx context.Context, _ *grpc.StreamDesc, name string, _
 	m, ok := c.methods[name]
 	call := callOf(ctx)
 	if !ok || call == nil {
-		return nil, status.Errorf(codes.Unimplemented, "%s is not served here", name)
+		return nil, fault.New(faultv1.Reason_REASON_NOT_FOUND, "%s is not served here", name)
 	}
 	// The client's metadata must not ride on the calls that the service makes.
 	if _, has := metadata.FromOutgoingContext(ctx); has {
@@ -145,7 +145,7 @@ func (s *served) RecvMsg(m any) error {
 	dst, ok := m.(proto.Message)
 	src, ok2 := s.driven.req.(proto.Message)
 	if !ok || !ok2 {
-		return status.Errorf(codes.Internal, "%T is no message", m)
+		return fault.New(faultv1.Reason_REASON_INTERNAL, "%T is no message", m)
 	}
 	to := dst.ProtoReflect()
 	src.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -178,7 +178,7 @@ func raw(dst, src any) bool {
 func (s *served) SendMsg(m any) error {
 	b, ok := m.(*httpbody.HttpBody)
 	if !ok {
-		return status.Errorf(codes.Internal, "%T is no HttpBody", m)
+		return fault.New(faultv1.Reason_REASON_INTERNAL, "%T is no HttpBody", m)
 	}
 	return s.driven.call.Data(b.GetData())
 }

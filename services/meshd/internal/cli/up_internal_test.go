@@ -39,8 +39,11 @@ func TestWaitsFor(t *testing.T) {
 	}{
 		{"none", nil, "waiting for the last part"},
 		{"one", []lifecycle.NotReady{part("gateway", "no worker")}, "waiting for gateway: no worker"},
-		{"several", []lifecycle.NotReady{part("tokenizer", "no files"), part("scheduler", "not yet"), part("gateway", "not yet")},
-			"waiting for tokenizer: no files; 2 more follow"},
+		{
+			"several",
+			[]lifecycle.NotReady{part("tokenizer", "no files"), part("scheduler", "not yet"), part("gateway", "not yet")},
+			"waiting for tokenizer: no files; 2 more follow",
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
