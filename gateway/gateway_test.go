@@ -75,6 +75,10 @@ type tokenizers struct {
 	tokenizerv1.TokenizerServiceClient
 }
 
+func (tokenizers) Encode(context.Context, *tokenizerv1.EncodeRequest, ...grpc.CallOption) (*tokenizerv1.EncodeResponse, error) {
+	return nil, fault.New(faultv1.Reason_REASON_UNSUPPORTED_MODEL, "no")
+}
+
 // running is a gateway that serves.
 type running struct {
 	*gateway.Service
