@@ -39,7 +39,9 @@ func doorsConfig(t *testing.T, urls ...string) mesh.Config {
 	}
 	cfg.Gateway.Own = gateway.Config{
 		Address: "127.0.0.1:0", Quiet: true, FleetRefresh: refresh, DrainTimeout: time.Second,
+		Worker: gateway.WorkerConfig{ConnectTimeout: connect},
 	}
+	cfg.Bus.CardTTL = lease
 	return cfg
 }
 

@@ -37,7 +37,7 @@ func (o one) Open(ctx context.Context, s casetest.Setup, f *casetest.Fleet) (t *
 	for _, m := range models(f) {
 		cfg.Mesh.Models = append(cfg.Mesh.Models, mesh.Model{Name: m, Path: folder})
 	}
-	cfg.Gateway.Own = gatewayConfig(s)
+	cfg.Gateway.Own, cfg.Bus.CardTTL = gatewayConfig(s), lease
 	port, err := o.ports.take()
 	if err != nil {
 		return nil, err

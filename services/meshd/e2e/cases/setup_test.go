@@ -67,10 +67,14 @@ func tcp(port int) string { return "tcp://" + local(port) }
 // refresh is the gateway's look at the fleet: cases begin as soon as their workers are known.
 const refresh = 20 * time.Millisecond
 
+// lease and connect are what a busy machine may take for a worker's sign of life and for a connection: no case is about
+// them.
+const lease, connect = 30 * time.Second, 20 * time.Second
+
 // gatewayConfig is a case's gateway.
 func gatewayConfig(s casetest.Setup) gateway.Config {
 	c := s.Config()
-	c.FleetRefresh, c.Quiet = refresh, true
+	c.FleetRefresh, c.Quiet, c.Worker.ConnectTimeout = refresh, true, connect
 	return c
 }
 
