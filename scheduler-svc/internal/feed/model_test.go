@@ -2,6 +2,7 @@ package feed
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -33,6 +34,7 @@ type worker struct {
 	seq   uint64
 	down  bool // its adapter answers no snapshots and sends nothing
 	card  bool
+	port  int // of its adapter, which may change at a restart
 }
 
 // step makes a random change and returns the deltas that its adapter publishes for it.
@@ -107,11 +109,17 @@ func (w *worker) sum() (uint64, uint64) {
 // restart begins a new epoch: the adapter's alone, or with an emptied worker.
 func (w *worker) restart(r *rand.Rand) {
 	w.epoch += uint64(1 + r.IntN(3))
+	if r.IntN(2) == 0 {
+		w.port++
+	}
 	w.seq = 0
 	if r.IntN(2) == 0 {
 		w.held = newUnitSet()
 	}
 }
+
+// address is where the adapter serves now.
+func (w *worker) address() string { return fmt.Sprint("adapter:", w.port) }
 
 // asked is a snapshot on its way to a scheduler.
 type asked struct {
@@ -175,7 +183,7 @@ func (w *world) newSched() *sched {
 	s.machine = New(s.index, w.limits(), Hooks{Counts: s.counts, Ask: func(a Ask) { w.ask(s, a) }})
 	for _, k := range w.workers {
 		if k.card {
-			s.streams[k.key] = s.machine.Open(w.now, k.key, "")
+			s.streams[k.key] = s.machine.Open(w.now, k.key, k.address())
 		}
 	}
 	return s

@@ -51,7 +51,7 @@ func (w *world) answer(a asked) {
 		return
 	}
 	from := w.worker(a.ask.Key)
-	if from.down || !w.calm && w.r.IntN(w.rare) == 0 {
+	if from.down || a.ask.Address != from.address() || !w.calm && w.r.IntN(w.rare) == 0 {
 		a.made = Answer{Err: errLost}
 	} else {
 		_, digest := from.sum()
@@ -91,7 +91,7 @@ func (w *world) chaos() {
 		k.card = !k.card
 		for _, s := range w.scheds {
 			if k.card {
-				s.streams[k.key] = s.machine.Open(w.now, k.key, "")
+				s.streams[k.key] = s.machine.Open(w.now, k.key, k.address())
 				continue
 			}
 			s.machine.Close(k.key)
@@ -105,10 +105,21 @@ func (w *world) chaos() {
 		for _, s := range w.scheds {
 			s.index.Sweep()
 		}
+	case 10: // a card is read again, with the port that its adapter has since its last start
+		w.renew(k)
 	default:
 		msgs := k.step(w.r)
 		if !k.down { // what a dead adapter misses it finds out at its start, under a new epoch
 			w.send(msgs...)
+		}
+	}
+}
+
+// renew brings a worker's card to the schedulers.
+func (w *world) renew(k *worker) {
+	for _, s := range w.scheds {
+		if k.card {
+			s.streams[k.key] = s.machine.Open(w.now, k.key, k.address())
 		}
 	}
 }
@@ -118,12 +129,8 @@ func (w *world) rest() {
 	w.calm = true
 	for _, k := range w.workers {
 		k.down = false
-		if !k.card {
-			k.card = true
-			for _, s := range w.scheds {
-				s.streams[k.key] = s.machine.Open(w.now, k.key, "")
-			}
-		}
+		k.card = true
+		w.renew(k)
 	}
 	for step := range 20_000 {
 		if step%200 == 0 {

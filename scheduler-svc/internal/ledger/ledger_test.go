@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -200,6 +202,53 @@ func TestReservationsEndWithTheirGateway(t *testing.T) {
 			require.Equal(t, !row.ends, open)
 			require.Equal(t, map[string]int{"a": 0, "b": 0}, s.inflight())
 		})
+	}
+}
+
+// TestLeasesEqualANaiveModel: reservations of gateways that come, say so for a while, fall silent and come back.
+func TestLeasesEqualANaiveModel(t *testing.T) {
+	t.Parallel()
+	names := []string{"", "g", "h"}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		s, now := newScheduler("s", 0), start
+		until, open := map[string]time.Time{}, map[uint64]string{}
+		for range 200 {
+			now = now.Add(time.Duration(r.IntN(1500)) * time.Millisecond)
+			gateway := names[r.IntN(len(names))]
+			switch r.IntN(4) {
+			case 0:
+				lease := time.Duration(1+r.IntN(8)) * time.Second
+				s.Alive(now, gateway, lease)
+				until[gateway] = now.Add(lease)
+			case 1:
+				id := s.Reserve(now, s.targets["a"], Booking{Worker: "a", Gateway: gateway}, gateway)
+				open[id] = gateway
+			case 2:
+				if ids := slices.Sorted(maps.Keys(open)); len(ids) > 0 {
+					id := ids[r.IntN(len(ids))]
+					_, ok := s.Settle(now, id, done())
+					require.True(t, ok, "seed %d", seed)
+					delete(open, id)
+				}
+			default:
+				want := 0
+				for id, gateway := range open {
+					if end, known := until[gateway]; known && now.After(end) {
+						delete(open, id)
+						want++
+					}
+				}
+				for gateway, end := range until {
+					if now.After(end) {
+						delete(until, gateway)
+					}
+				}
+				require.Len(t, s.Expire(now), want, "seed %d", seed)
+			}
+			require.Equal(t, len(open), s.Open(), "seed %d", seed)
+			require.Equal(t, len(open), s.inflight()["a"], "seed %d", seed)
+		}
 	}
 }
 
