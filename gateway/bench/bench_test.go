@@ -166,6 +166,8 @@ func measure(tb testing.TB, t *table, a *arm, s scenario, r run) {
 	require.NoError(tb, err)
 	out, err := s.load.run(a.addr, r.made)
 	require.NoError(tb, err, "%s at %s", s.name, a.name)
+	served, err := a.cpu()
+	require.NoError(tb, err)
 	what := askForget
 	if a.told {
 		what = askTell
@@ -175,7 +177,7 @@ func measure(tb testing.TB, t *table, a *arm, s scenario, r run) {
 	after, err := a.cpu()
 	require.NoError(tb, err)
 	t.add(a.name, s, row{
-		cpu: (after - before) / time.Duration(s.work), rate: float64(out.requests) / out.wall.Seconds(),
+		cpu: (after - before) / time.Duration(s.work), events: (after - served) / time.Duration(s.work), rate: float64(out.requests) / out.wall.Seconds(),
 		p50: percentile(out.latencies, 0.5), gap: percentile(out.gaps, 0.99), lost: out.lost,
 	})
 }
