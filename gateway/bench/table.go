@@ -50,8 +50,8 @@ func (t *table) String() string {
 and system time of all processes of an arm. Worker and client are processes of their own on the same machine.
 gateway: scheduler, template and tokenizer are stand-ins that answer at once. mesh: the all-in-one process: prompts
 rendered, tokenised, hashed and routed; adapter and event plane follow the cache events of every prompt, which the mock
-worker sends when a run is over: their CPU counts (and what else a process does in the .3 s after a run, which is all that
-the line has of proxy and gateway), latencies are without them.
+worker sends when a run is over: their CPU counts, with all that a process does in the .3 s after; latencies are without
+them.
 processes: the same, one process per service over TCP with a NATS server. All arms, proxy too, collect garbage by the
 same settings (400 %%). No two requests are equal. 1 KB: the client's own system message and a new question. cold: no part
 of the prompt was sent before; known: all but the last question was. added: beyond a request straight to the worker in the
@@ -64,7 +64,7 @@ same rounds.
 	b.WriteByte('\n')
 	for _, s := range t.scenarios {
 		t.line(&b, s.name, "us CPU", func(arm string) float64 { return us(t.of(arm, s).cpu) })
-		t.line(&b, "  of it, cache events", "us CPU", func(arm string) float64 { return us(t.of(arm, s).events) })
+		t.plain(&b, "  of it, cache events", "us CPU", func(arm string) float64 { return us(t.of(arm, s).events) })
 		direct := t.of("direct", s)
 		switch {
 		case s.load.plan == nil:
@@ -83,6 +83,19 @@ same rounds.
 	}
 	t.line(&b, "open idle stream", "KB", func(arm string) float64 { return t.memory[arm] })
 	return b.String()
+}
+
+// plain prints one figure of every arm, without ratios.
+func (t *table) plain(b *strings.Builder, name, unit string, value func(arm string) float64) {
+	fmt.Fprintf(b, "%-27s %-11s", name, unit)
+	for _, arm := range t.arms {
+		if v := value(arm); v >= 0.05 {
+			fmt.Fprintf(b, " %10.1f       ", v)
+		} else {
+			fmt.Fprintf(b, " %17s", "")
+		}
+	}
+	b.WriteByte('\n')
 }
 
 // line prints one figure of every arm that has it.
