@@ -71,7 +71,7 @@ test-corpus: native ## Templates, requests and tokens against the corpus, with t
 .PHONY: test-cases
 test-cases: build ## OpenAI behaviour cases, REST and gRPC, in both shapes of the mesh; CASES=folder runs others
 	$(CORPUS_OK)
-	CASES_ALL=1 KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -v -run 'TestCases|TestScale' ./services/meshd/e2e/cases
+	CASES_ALL=1 KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -v -timeout 30m -run 'TestCases|TestScale|TestCancel' ./services/meshd/e2e/cases
 
 .PHONY: fuzz
 fuzz: native ## Each fuzz target for FUZZTIME (60s)
