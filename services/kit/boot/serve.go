@@ -78,8 +78,10 @@ func serve[C any](ctx context.Context, spec Spec[C], cfg config[C], p Process) (
 		h.log.Info("stopped while starting", "signal", s.String())
 		h.stopping.Store(true)
 		cancel()
-		<-started //nolint:errcheck // the start was given up; what it says no longer matters
-		return nil
+		if err := <-started; err == nil { // the signal came as the start was over
+			return group.Stop(context.WithoutCancel(ctx))
+		}
+		return nil // the start was given up; what it says no longer matters
 	}
 	h.log.Info("serving", "server", h.server.Addr(), "admin", h.admin.Addr(), "version", Version())
 	if p.OnServing != nil {
