@@ -34,6 +34,10 @@ const (
 	// that another request evicts between the choice of the worker and the admission there, or whose removal was on its
 	// way when the choice was made: their removals reach the index within some milliseconds after the choice.
 	phantomShare = 0.001
+	// phantomLate is how long the run may take for that: its arrivals alone take a minute. On a machine that cannot keep
+	// up with them choices and removals wait for a processor; then phantomBusy guards against drift alone (0.07 % was seen
+	// in two minutes, under the race detector and beside four endless loops).
+	phantomLate, phantomBusy = phantomTalks * phantomTurns / phantomCallers * phantomGap * 3 / 2, 0.005
 	// phantomPatience is how often a refused turn is asked again, each after phantomWait: a machine that is busy with
 	// other work can let a worker's lease end.
 	phantomPatience, phantomWait = 200, 50 * time.Millisecond
@@ -94,7 +98,12 @@ func TestPhantomHits(t *testing.T) {
 	require.Equal(t, phantomTalks*phantomTurns, sum.requests)
 	require.Greater(t, sum.prompt-sum.served, 2*workerCount*phantomBlocks, "the caches must turn over")
 	require.Greater(t, sum.predicted, phantomTalks, "the workload must have hits")
-	require.Less(t, share, phantomShare)
+	limit := phantomShare
+	if took > phantomLate {
+		limit = phantomBusy
+		t.Logf("the machine was too busy for the trace's arrivals: the bound is %.1f %%", 100*limit)
+	}
+	require.Less(t, share, limit)
 }
 
 // startTuned is startOne with a changed configuration.
