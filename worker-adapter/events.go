@@ -287,11 +287,16 @@ func (s *Service) configured(v *vllm.View) ([]feed.Config, string) {
 		if err != nil {
 			return nil, err.Error()
 		}
+		if e.Mode != EventsBind {
+			live = zmq.Reach(live, s.client.Host())
+		}
 		fc := feed.Config{Live: zmq.Subscription{Endpoint: live, Topic: e.Topic, Bind: e.Mode == EventsBind}}
 		if e.ReplayEndpoint != "" {
-			if fc.Replay, err = zmq.ForRank(e.ReplayEndpoint, rank); err != nil {
+			replay, err := zmq.ForRank(e.ReplayEndpoint, rank)
+			if err != nil {
 				return nil, err.Error()
 			}
+			fc.Replay = zmq.Reach(replay, s.client.Host())
 		}
 		out = append(out, fc)
 	}
@@ -311,7 +316,7 @@ func (f *follower) eventState(v *vllm.View) (workerv1.EventState, string) {
 	}
 	state, detail := workerv1.EventState_EVENT_STATE_LIVE, p.hint
 	for rank, s := range f.all() {
-		if st, why := s.judge(v, rank); severity(st) > severity(state) {
+		if st, why := s.judge(v, rank); severity(st) > severity(state) || detail == "" {
 			state, detail = st, why
 		}
 	}
@@ -363,11 +368,15 @@ func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string)
 		return workerv1.EventState_EVENT_STATE_OFF, fmt.Sprintf("rank %d: nothing publishes there (%s): "+
 			"events are off, or the worker's endpoint connects instead of binding; start vLLM with %s",
 			rank, st.Feed.Fault, vllm.EnableEvents)
+	case st.Feed.Mending && st.Feed.ReplayFault == "":
+		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: missed events are being replayed", rank)
 	case s.silence.silent(int(v.Metrics.BlockTokens)):
 		return workerv1.EventState_EVENT_STATE_SILENT, fmt.Sprintf("rank %d: the worker computes prompts and "+
-			"publishes nothing: check that prefix caching is on and that its topic begins with the adapter's", rank)
-	case st.Feed.Mending:
-		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: missed events are being replayed", rank)
+			"publishes nothing: check that prefix caching is on, that its topic begins with the adapter's, and that "+
+			"events.endpoint is not its replay socket", rank)
+	case (st.Feed.Mending || st.Feed.Incomplete) && st.Feed.ReplayFault != "":
+		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: blocks from before are not known: %s",
+			rank, noReplay(st.Feed.ReplayFault))
 	case st.Feed.Incomplete:
 		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: the stream's start could not be "+
 			"replayed, so blocks from before are not known: give vLLM a replay_endpoint and more buffer_steps", rank)
@@ -377,6 +386,15 @@ func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string)
 	case st.Mirror.Groups > 1:
 		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: hybrid model with %d cache groups: only "+
 			"the ends of cached prompts can be hit, a shorter prefix hits nothing", rank, st.Mirror.Groups)
+	case st.Feed.ReplayFault != "":
+		return workerv1.EventState_EVENT_STATE_LIVE, fmt.Sprintf("rank %d: the next lost event costs the whole index: %s",
+			rank, noReplay(st.Feed.ReplayFault))
 	}
 	return workerv1.EventState_EVENT_STATE_LIVE, ""
+}
+
+// noReplay says what to look at when a replay socket is configured and does not replay.
+func noReplay(fault string) string {
+	return fmt.Sprintf("its replay fails (%s): compare vLLM's replay_endpoint with the adapter's events.replay_endpoint",
+		fault)
 }

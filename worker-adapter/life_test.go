@@ -173,6 +173,23 @@ func TestEventTroubles(t *testing.T) {
 	}
 }
 
+// TestReplayAway: a replay socket that does not answer is named, also once the stream is complete without it. The
+// endpoint is the worker's own text, with its wildcard.
+func TestReplayAway(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{})
+	cfg := fast(w.url)
+	live, _ := w.EventEndpoints(0)
+	cfg.Events = workeradapter.Events{
+		Mode: workeradapter.EventsConnect, Endpoint: live, ReplayEndpoint: "tcp://127.0.0.1:1",
+	}
+	m := newMesh()
+	startAdapter(t, cfg, m)
+	untilCard(t, m, eventsIn(workerv1.EventState_EVENT_STATE_CATCHING_UP, "events.replay_endpoint"))
+	w.complete(t, prompt(1, 400))
+	untilCard(t, m, eventsIn(workerv1.EventState_EVENT_STATE_LIVE, "events.replay_endpoint"))
+}
+
 // TestBinds: a worker whose publisher connects is heard by an adapter that listens.
 func TestBinds(t *testing.T) {
 	t.Parallel()

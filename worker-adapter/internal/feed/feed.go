@@ -38,6 +38,8 @@ type State struct {
 	Incomplete bool
 	// Fault is the last connection's end or failed attempt, empty while connected.
 	Fault string
+	// ReplayFault is why the last replay failed, empty after one that did not.
+	ReplayFault string
 }
 
 // Config is one rank's publisher.

@@ -91,6 +91,9 @@ func (f *Feed) finishMend(ctx context.Context, r mended) {
 		f.release(ctx)
 		return
 	}
+	if r.err == nil {
+		f.state.ReplayFault = ""
+	}
 	got, next := f.judge(r)
 	if next == startOver {
 		f.last = noSeq
@@ -159,6 +162,9 @@ func (f *Feed) giveUp(r mended, known bool) {
 		f.last = noSeq
 	}
 	f.state.Incomplete = true
+	if r.err != nil {
+		f.state.ReplayFault = r.err.Error()
+	}
 	for i := range f.pending {
 		f.pending[i].gap = f.pending[i].kind == update
 	}
