@@ -88,6 +88,62 @@ func pass(ctx context.Context, q *Queue, s *server, w *Waiter) bool {
 	}
 }
 
+// TestCapacityThatAppearsWhileTheOnlyWaiterDecides: a turn given meanwhile is not lost, to the waiter or to others.
+func TestCapacityThatAppearsWhileTheOnlyWaiterDecides(t *testing.T) {
+	t.Parallel()
+	deciding := func(t *testing.T, q *Queue) *Waiter {
+		t.Helper()
+		w := &Waiter{Model: "m", Tenant: "a"}
+		require.True(t, q.Enter(w))
+		q.Tick()
+		require.NoError(t, q.Wait(t.Context(), w)) // it tries, finds no room ...
+		q.Freed(start, "m")                        // ... and a place is free before it waits again
+		return w
+	}
+	t.Run("it tries again", func(t *testing.T) {
+		t.Parallel()
+		q := newQueue(10)
+		require.NoError(t, q.Wait(t.Context(), deciding(t, q)))
+	})
+	t.Run("it goes away, the next one tries", func(t *testing.T) {
+		t.Parallel()
+		q := newQueue(10)
+		w := deciding(t, q)
+		other := &Waiter{Model: "m", Tenant: "b"}
+		require.True(t, q.Enter(other))
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if q.Wait(gone, w) == nil {
+			q.Tick() // it took the turn instead, and tried in vain: the next place is the other's
+		}
+		q.Leave(w, false)
+		require.NoError(t, q.Wait(t.Context(), other))
+	})
+	t.Run("it is placed, the next one tries", func(t *testing.T) {
+		t.Parallel()
+		q := newQueue(10)
+		w := deciding(t, q)
+		other := &Waiter{Model: "m", Tenant: "b"}
+		require.True(t, q.Enter(other))
+		q.Leave(w, true)
+		require.NoError(t, q.Wait(t.Context(), other))
+	})
+	t.Run("the most urgent of those that decide", func(t *testing.T) {
+		t.Parallel()
+		q := newQueue(10)
+		low, high := &Waiter{Model: "m", Tenant: "a"}, &Waiter{Model: "m", Tenant: "b", Priority: 1}
+		require.True(t, q.Enter(low))
+		require.True(t, q.Enter(high))
+		for _, w := range []*Waiter{high, low} {
+			q.Tick()
+			require.NoError(t, q.Wait(t.Context(), w))
+		}
+		q.Freed(start, "m")
+		require.Len(t, high.turn, 1)
+		require.Empty(t, low.turn)
+	})
+}
+
 // TestOneTenantsRequestsKeepTheirOrder: first in, first out.
 func TestOneTenantsRequestsKeepTheirOrder(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func (q *Queue) line(model string) *line {
 // Wait blocks until it may be w's turn or ctx ends.
 func (q *Queue) Wait(ctx context.Context, w *Waiter) error {
 	q.mu.Lock()
-	w.awake = false
+	w.awake = len(w.turn) > 0 // a turn that came while w decided is still its own, to use or to hand on
 	q.mu.Unlock()
 	select {
 	case <-w.turn:
@@ -157,9 +157,13 @@ func (q *Queue) Tick() {
 	}
 }
 
-// wake gives the turn to the best waiter that does not have it.
+// wake gives the turn to the best waiter that does not have it. Where all have it, one has it again: it may have decided
+// before the capacity appeared.
 func (q *Queue) wake(l *line) {
 	best := q.next(l)
+	if best == nil {
+		best = l.first()
+	}
 	if best == nil {
 		return
 	}
@@ -168,6 +172,17 @@ func (q *Queue) wake(l *line) {
 	case best.turn <- struct{}{}:
 	default:
 	}
+}
+
+// first is the earliest of the most urgent waiters; nil when nobody waits.
+func (l *line) first() *Waiter {
+	var best *Waiter
+	for _, w := range l.waiters {
+		if best == nil || w.Priority > best.Priority {
+			best = w
+		}
+	}
+	return best
 }
 
 // Waiting is the number of waiters over all models.
