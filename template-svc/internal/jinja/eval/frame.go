@@ -85,6 +85,10 @@ func (c *compiler) enter(s *scope) func(f *frame) {
 			steps = append(steps, func(f *frame) { f.slots[slot] = f.r.globals[i] })
 		case loadAlias:
 			get := getter(s, l.outer)
+			if direct(s.sym.parent, l.name) { // the outer frame has no slot filled with it
+				i := c.global(l.name)
+				get = func(f *frame) value.Value { return f.r.globals[i] }
+			}
 			steps = append(steps, func(f *frame) { f.slots[slot] = get(f) })
 		case loadUndefined:
 			steps = append(steps, func(f *frame) { f.slots[slot] = value.Value{} })

@@ -22,7 +22,7 @@ const (
 type load struct {
 	ref   ref
 	do    action
-	name  string // of loadResolve
+	name  string // of loadResolve and loadAlias
 	outer ref    // of loadAlias
 }
 
@@ -111,7 +111,7 @@ func (s *symbols) store(name string) {
 	}
 	if s.parent != nil {
 		if outer, ok := s.parent.find(name); ok {
-			s.define(name, load{do: loadAlias, outer: outer})
+			s.define(name, load{do: loadAlias, name: name, outer: outer})
 			return
 		}
 	}
@@ -154,7 +154,7 @@ func (s *symbols) branch(branches []*symbols) {
 		l := load{ref: target, do: loadResolve, name: name}
 		if s.parent != nil {
 			if outer, ok := s.parent.find(name); ok {
-				l = load{ref: target, do: loadAlias, outer: outer}
+				l = load{ref: target, do: loadAlias, name: name, outer: outer}
 			}
 		}
 		s.setLoad(l)
