@@ -175,7 +175,8 @@ func (c *catalog) publish(m ModelConfig, e entry) {
 	if e.state == templatev1.ModelState_MODEL_STATE_FAILED {
 		level = slog.LevelError
 	}
-	c.log.Log(context.Background(), level, "template model", "model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
+	c.log.Log(context.Background(), level, "template model",
+		"model", m.Name, "state", e.state.String(), "detail", e.detail, "kept_old", keep)
 }
 
 // failed is the entry of a model that could not be read.

@@ -24,8 +24,8 @@ type meshed struct {
 
 type doorway struct{ name, url string }
 
-// doorsConfig is a mesh over workers at urls, which are called w0, w1 and so on.
-func doorsConfig(t *testing.T, urls ...string) mesh.Config {
+// workersConfig names the demo model and workers at urls, which are called w0, w1 and so on.
+func workersConfig(t *testing.T, urls ...string) mesh.Config {
 	t.Helper()
 	repo, err := repository()
 	require.NoError(t, err)
@@ -37,6 +37,13 @@ func doorsConfig(t *testing.T, urls ...string) mesh.Config {
 			Parity: workeradapter.Parity{Disabled: true}, DrainTimeout: refresh,
 		}})
 	}
+	return cfg
+}
+
+// doorsConfig is a mesh over workers at urls that notices soon what happens to them.
+func doorsConfig(t *testing.T, urls ...string) mesh.Config {
+	t.Helper()
+	cfg := workersConfig(t, urls...)
 	cfg.Gateway.Own = gateway.Config{
 		Address: "127.0.0.1:0", Quiet: true, FleetRefresh: refresh, DrainTimeout: time.Second,
 		Worker: gateway.WorkerConfig{ConnectTimeout: connect},

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/kvmesh/kvmesh/gateway"
 	"github.com/kvmesh/kvmesh/services/meshd/mesh"
-	workeradapter "github.com/kvmesh/kvmesh/worker-adapter"
 	"github.com/kvmesh/kvmesh/worker-adapter/fakevllm"
 )
 
@@ -112,16 +110,7 @@ func (g *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // scaleMesh is a mesh in this process over workers at urls, or over two simulated ones.
 func scaleMesh(t *testing.T, urls ...string) string {
 	t.Helper()
-	repo, err := repository()
-	require.NoError(t, err)
-	var cfg mesh.Config
-	cfg.Mesh.Models = []mesh.Model{{Name: base, Path: filepath.Join(repo, "deploy", "demo-model")}}
-	for i, url := range urls {
-		cfg.Mesh.Workers = append(cfg.Mesh.Workers, mesh.Worker{Config: workeradapter.Config{
-			ID: fmt.Sprintf("w%d", i), URL: url, Events: workeradapter.Events{Mode: workeradapter.EventsOff},
-			Parity: workeradapter.Parity{Disabled: true}, DrainTimeout: refresh,
-		}})
-	}
+	cfg := workersConfig(t, urls...)
 	for i := len(urls); i < 2; i++ {
 		cfg.Mesh.Simulated = append(cfg.Mesh.Simulated, mesh.Simulated{Config: fakevllm.Config{
 			Model: base, VocabSize: 8000, NumGPUBlocks: 4096, Speedup: 50,

@@ -112,14 +112,7 @@ func (r *run) padBytes(s, fill string, width int64, how string) (value.Value, er
 	if err := r.m.Pad(n); err != nil {
 		return value.Value{}, err
 	}
-	left := n
-	switch how {
-	case "ljust":
-		left = 0
-	case "center":
-		left = n/2 + n&width&1
-	}
-	return r.madeBytes(strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left)))
+	return r.madeBytes(padded(s, fill, n, width, how))
 }
 
 // bytesZfill is zfill(width): zeros after the sign.

@@ -52,6 +52,12 @@ func justified(r *run, s, fill string, width int64, how string) (string, error) 
 	if err := r.m.Product(int(n), len(fill)); err != nil {
 		return "", err
 	}
+	s = padded(s, fill, n, width, how)
+	return s, r.m.Bytes(len(s))
+}
+
+// padded puts n fills around s; of an odd number center puts the one more where CPython does.
+func padded(s, fill string, n, width int64, how string) string {
 	left := n
 	switch how {
 	case "ljust":
@@ -59,8 +65,7 @@ func justified(r *run, s, fill string, width int64, how string) (string, error) 
 	case "center":
 		left = n/2 + n&width&1
 	}
-	s = strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left))
-	return s, r.m.Bytes(len(s))
+	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(n-left))
 }
 
 // justMethod is center, ljust or rjust(width, fillchar=' ').
