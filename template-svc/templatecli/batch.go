@@ -26,23 +26,23 @@ type lineError struct {
 }
 
 // batch renders NDJSON lines until the input ends.
-func batch(ctx context.Context, streams IO, now func() time.Time) error {
+func batch(ctx context.Context, streams IO, each line) error {
 	lines := bufio.NewReaderSize(streams.In, 1<<20)
 	out := bufio.NewWriter(streams.Out)
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	for number := 1; ; number++ {
-		line, err := readLine(lines)
+		text, err := readLine(lines)
 		if errors.Is(err, io.EOF) {
 			return out.Flush()
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("line %d: %w", number, err), out.Flush())
 		}
-		if len(line) == 0 {
+		if len(text) == 0 {
 			continue
 		}
-		if err := enc.Encode(renderLine(ctx, line, now)); err != nil {
+		if err := enc.Encode(each.render(ctx, text)); err != nil {
 			return err
 		}
 		if lines.Buffered() == 0 {
@@ -74,9 +74,15 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// renderLine renders one line's template with its variables.
-func renderLine(ctx context.Context, line []byte, now func() time.Time) answer {
-	parsed, err := jinja.FromJSON(line)
+// line is what all lines of a batch have in common.
+type line struct {
+	now     func() time.Time
+	timeout time.Duration // of one render
+}
+
+// render renders one line's template with its variables.
+func (l line) render(ctx context.Context, text []byte) answer {
+	parsed, err := jinja.FromJSON(text)
 	if err != nil || parsed.Kind() != value.KindDict {
 		return answer{Error: &lineError{Type: "InputError", Message: "the line is no JSON object"}}
 	}
@@ -94,11 +100,13 @@ func renderLine(ctx context.Context, line []byte, now func() time.Time) answer {
 	if err != nil {
 		return answer{Error: errorOf(err)}
 	}
-	text, err := t.Render(ctx, nil, jinja.Env{Vars: vars, Now: now})
+	bounded, cancel := within(ctx, l.timeout)
+	defer cancel()
+	out, err := t.Render(bounded, nil, jinja.Env{Vars: vars, Now: l.now})
 	if err != nil {
-		return answer{Error: errorOf(err)}
+		return answer{Error: errorOf(outOfTime(err, l.timeout))}
 	}
-	s := string(text)
+	s := string(out)
 	return answer{Text: &s}
 }
 
@@ -110,7 +118,7 @@ func errorOf(err error) *lineError {
 	}
 	var limit *jinja.LimitError
 	if errors.As(err, &limit) {
-		return &lineError{Type: "LimitError", Message: limit.Error()}
+		return &lineError{Type: "LimitError", Message: err.Error()}
 	}
 	return &lineError{Type: "Error", Message: err.Error()}
 }

@@ -29,17 +29,18 @@ type Command struct {
 
 // RenderCommand is `kvmesh template render`.
 type RenderCommand struct {
-	Model      string `help:"Model folder in Hugging Face layout; its own template is used." type:"path"`
-	Template   string `help:"Template file; with --model it replaces the model's template, as --chat-template does." type:"path"`
-	Messages   string `help:"JSON file with the messages; - for standard input." default:"-"`
-	Tools      string `help:"JSON file with the tools."`
-	Kwargs     string `help:"JSON object given as chat_template_kwargs."`
-	Format     string `help:"Content format: auto, string or openai." enum:"auto,string,openai" default:"auto"`
-	Interleave bool   `help:"Placeholders of media stand between texts, as with --interleave-mm-strings."`
-	Continue   bool   `help:"Continue the final message instead of opening a new one."`
-	NoPrompt   bool   `help:"Do not append the generation prompt."`
-	Now        string `help:"Clock of templates that print the date, as 2006-01-02T15:04:05; empty for now."`
-	Batch      bool   `help:"Read NDJSON {\"template\": source, \"vars\": {...}} and write {\"text\"} or {\"error\"} per line. Variables go to the template as they are, without message rules."`
+	Model      string        `help:"Model folder in Hugging Face layout; its own template is used." type:"path"`
+	Template   string        `help:"Template file; with --model it replaces the model's template, as --chat-template does." type:"path"`
+	Messages   string        `help:"JSON file with the messages; - for standard input." default:"-"`
+	Tools      string        `help:"JSON file with the tools."`
+	Kwargs     string        `help:"JSON object given as chat_template_kwargs."`
+	Format     string        `help:"Content format: auto, string or openai." enum:"auto,string,openai" default:"auto"`
+	Interleave bool          `help:"Placeholders of media stand between texts, as with --interleave-mm-strings."`
+	Continue   bool          `help:"Continue the final message instead of opening a new one."`
+	NoPrompt   bool          `help:"Do not append the generation prompt."`
+	Now        string        `help:"Clock of templates that print the date, as 2006-01-02T15:04:05; empty for now."`
+	Timeout    time.Duration `help:"Longest time for one render, as render_timeout of the service." default:"1s"`
+	Batch      bool          `help:"Read NDJSON {\"template\": source, \"vars\": {...}} and write {\"text\"} or {\"error\"} per line. Variables go to the template as they are, without message rules."`
 }
 
 // IO is where a command reads and writes.
@@ -55,7 +56,7 @@ func (c *RenderCommand) Run(ctx context.Context, streams IO) error {
 		return err
 	}
 	if c.Batch {
-		return batch(ctx, streams, now)
+		return batch(ctx, streams, line{now: now, timeout: c.Timeout})
 	}
 	model, err := c.load(now)
 	if err != nil {
@@ -65,11 +66,29 @@ func (c *RenderCommand) Run(ctx context.Context, streams IO) error {
 	if err != nil {
 		return err
 	}
-	result, err := model.Render(ctx, request)
+	bounded, cancel := within(ctx, c.Timeout)
+	defer cancel()
+	result, err := model.Render(bounded, request)
 	if err != nil {
-		return describe(err)
+		return describe(outOfTime(err, c.Timeout))
 	}
 	_, err = streams.Out.Write(result.Text)
+	return err
+}
+
+// within bounds a render; zero or less does not.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	if timeout <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// outOfTime names the flag that ended a render.
+func outOfTime(err error, timeout time.Duration) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the render took more than --timeout %v: %w", timeout, err)
+	}
 	return err
 }
 

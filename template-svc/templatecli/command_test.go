@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -156,4 +157,20 @@ func TestBatch(t *testing.T) {
 	require.Contains(t, lines[4], "InputError")
 	require.Contains(t, lines[5], "InputError")
 	require.Equal(t, `{"text":"2026"}`, lines[6])
+}
+
+// TestTimeout: a render ends when its time is over, says which flag raises it, and the next line is served.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	const endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+	got, err := run(t, RenderCommand{Batch: true, Timeout: time.Nanosecond}, `{"template": "`+endless+`"}`+"\n"+`{"template": "x"}`)
+	require.NoError(t, err)
+	first, second, _ := strings.Cut(got, "\n")
+	require.Contains(t, first, `{"error":{"type":"LimitError","message":"the render took more than --timeout 1ns`)
+	require.Equal(t, `{"text":"x"}`+"\n", second)
+
+	_, err = run(t, RenderCommand{Template: file(t, "t", endless), Messages: "-", Timeout: time.Nanosecond}, `[{"role":"user","content":"x"}]`)
+	require.ErrorContains(t, err, "--timeout 1ns")
+	_, err = run(t, RenderCommand{Template: file(t, "t", "{% for a in range(9999) %}{% endfor %}x"), Messages: "-"}, `[{"role":"user","content":"x"}]`)
+	require.NoError(t, err, "no --timeout, no end")
 }

@@ -154,7 +154,7 @@ func bytesMapped(name string) methodFunc {
 			return self, err
 		}
 		s := self.AsStr()
-		if err := r.m.Scan(len(s)); err != nil {
+		if err := r.m.Chars(len(s)); err != nil {
 			return self, err
 		}
 		return r.madeBytes(onBytes(s, func(i int, c byte) byte {
@@ -191,7 +191,10 @@ func bytesPredicate(name string) methodFunc {
 		if err := a.arity("bytes", name, 0, 0); err != nil {
 			return self, err
 		}
-		return value.Bool(tests[name](self.AsStr())), r.m.Scan(len(self.AsStr()))
+		if err := r.m.Chars(len(self.AsStr())); err != nil {
+			return self, err
+		}
+		return value.Bool(tests[name](self.AsStr())), nil
 	}
 }
 

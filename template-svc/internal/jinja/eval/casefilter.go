@@ -21,7 +21,7 @@ func caseFilter(name string, f func(string) string) nativeFunc {
 		if err != nil {
 			return v, err
 		}
-		if err := r.m.Scan(len(v.AsStr())); err != nil {
+		if err := r.m.Chars(len(v.AsStr())); err != nil {
 			return v, err
 		}
 		return r.made(f(v.AsStr()), v)
@@ -38,6 +38,9 @@ func titleFilter(r *run, a *args) (value.Value, error) {
 	}
 	s, err := value.StrOf(&r.m, b[0])
 	if err != nil {
+		return value.Value{}, err
+	}
+	if err := r.m.Chars(len(s)); err != nil {
 		return value.Value{}, err
 	}
 	var out strings.Builder
@@ -60,11 +63,7 @@ func titleFilter(r *run, a *args) (value.Value, error) {
 		out.WriteString(s[:end])
 		s = s[end:]
 	}
-	text := out.String()
-	if err := r.m.Scan(len(text)); err != nil {
-		return value.Value{}, err
-	}
-	return r.made(text, value.Str(""))
+	return r.made(out.String(), value.Str(""))
 }
 
 var trimSignature = newSignature("do_trim", 1, "value", "chars")
@@ -108,6 +107,9 @@ func wordCount(r *run, v value.Value) (value.Value, error) {
 	if err != nil {
 		return v, err
 	}
+	if err := r.m.Chars(len(s)); err != nil {
+		return v, err
+	}
 	n := int64(0)
 	in := false
 	for _, c := range s {
@@ -117,5 +119,5 @@ func wordCount(r *run, v value.Value) (value.Value, error) {
 		}
 		in = word
 	}
-	return value.Int(n), r.m.Scan(len(s))
+	return value.Int(n), nil
 }

@@ -37,11 +37,14 @@ func indentFilter(r *run, a *args) (value.Value, error) {
 	if err := r.m.Product(value.CountLines(s), cellBytes); err != nil {
 		return value.Value{}, err
 	}
+	if err := r.m.Scan(len(s)); err != nil {
+		return value.Value{}, err
+	}
 	lines := value.SplitLines(s, false)
 	if err := r.m.Product(len(lines), len(indention)); err != nil {
 		return value.Value{}, err
 	}
-	if err := r.m.Work(len(lines)); err != nil {
+	if err := r.m.Work(wordSteps * len(lines)); err != nil {
 		return value.Value{}, err
 	}
 	var out strings.Builder

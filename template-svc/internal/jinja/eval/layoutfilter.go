@@ -60,7 +60,7 @@ func wordWrapFilter(r *run, a *args) (value.Value, error) {
 	}
 	p := value.Printer{Meter: &r.m}
 	for i, line := range value.SplitLines(b[0].AsStr(), false) {
-		if err := r.m.Work(len(line) + 1); err != nil {
+		if err := r.m.Work(wordSteps*len(line) + 1); err != nil {
 			return value.Value{}, err
 		}
 		if width <= 0 && line != "" {

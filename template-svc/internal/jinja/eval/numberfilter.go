@@ -112,7 +112,7 @@ func toInt(r *run, b []value.Value) (value.Value, error) {
 
 // textToInt is int(text, base), then int(float(text)), then the default.
 func textToInt(r *run, v, base, def value.Value) (value.Value, error) {
-	if err := r.m.Scan(len(v.AsStr())); err != nil {
+	if err := r.m.Chars(len(v.AsStr())); err != nil {
 		return v, err
 	}
 	if k := base.Kind(); k == value.KindInt || k == value.KindBool {

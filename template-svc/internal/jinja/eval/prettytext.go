@@ -12,8 +12,14 @@ import (
 // wordPattern cuts a line into words with the whitespace after them.
 var wordPattern = regexp.MustCompile(`[^\s]*\s*`)
 
+// wordSteps is the work of cutting a byte of text into words that fill lines: some 200 ns.
+const wordSteps = 4
+
 // text writes a long text as several literals under one another.
 func (w *pretty) text(s string, indent, allowance, level int) error {
+	if err := w.r.m.Work(wordSteps * len(s)); err != nil {
+		return err
+	}
 	if level == 1 {
 		indent++
 		allowance++
@@ -33,9 +39,6 @@ func (w *pretty) text(s string, indent, allowance, level int) error {
 			continue
 		}
 		chunks = append(chunks, textChunks(line, width, allowance, last)...)
-	}
-	if err := w.r.m.Work(len(s)); err != nil {
-		return err
 	}
 	open, end := "", ""
 	if level == 1 && len(chunks) > 1 {

@@ -50,6 +50,9 @@ func escaped(r *run, v value.Value) (string, error) {
 	if err != nil || v.IsMarkup() {
 		return s, err
 	}
+	if err := r.m.Scan(len(s)); err != nil {
+		return "", err
+	}
 	s = value.Escape(s)
 	return s, r.m.Bytes(len(s))
 }

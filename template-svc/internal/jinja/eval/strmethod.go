@@ -142,7 +142,7 @@ func mapped(name string, f func(string) string) methodFunc {
 		if err := a.arity("str", name, 0, 0); err != nil {
 			return self, err
 		}
-		if err := r.m.Scan(len(self.AsStr())); err != nil {
+		if err := r.m.Chars(len(self.AsStr())); err != nil {
 			return self, err
 		}
 		return r.made(f(self.AsStr()), self)
@@ -155,6 +155,9 @@ func predicate(name string, f func(string) bool) methodFunc {
 		if err := a.arity("str", name, 0, 0); err != nil {
 			return self, err
 		}
-		return value.Bool(f(self.AsStr())), r.m.Scan(len(self.AsStr()))
+		if err := r.m.Chars(len(self.AsStr())); err != nil {
+			return self, err
+		}
+		return value.Bool(f(self.AsStr())), nil
 	}
 }

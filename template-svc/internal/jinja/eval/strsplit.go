@@ -126,7 +126,7 @@ func splitLines(r *run, self value.Value, a *args) (value.Value, error) {
 	if err != nil {
 		return self, err
 	}
-	if err := r.m.Scan(len(self.AsStr())); err != nil {
+	if err := r.m.Chars(len(self.AsStr())); err != nil {
 		return self, err
 	}
 	if err := r.m.Product(value.CountLines(self.AsStr()), cellBytes); err != nil {

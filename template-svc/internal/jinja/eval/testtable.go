@@ -167,6 +167,12 @@ func caseTest(name string) testFunc {
 			return false, err
 		}
 		s, err := value.StrOf(&r.m, b[0])
-		return value.HasCase(s, name == "upper"), err
+		if err == nil {
+			err = r.m.Chars(len(s))
+		}
+		if err != nil {
+			return false, err
+		}
+		return value.HasCase(s, name == "upper"), nil
 	}
 }

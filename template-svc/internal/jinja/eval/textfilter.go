@@ -42,7 +42,13 @@ func textFilterOf(name string) nativeFunc {
 	case "striptags":
 		return soft("do_striptags", func(r *run, v value.Value) (value.Value, error) {
 			s, err := value.StrOf(&r.m, v)
-			return value.Str(stripTags(s)), err
+			if err == nil {
+				err = r.m.Chars(len(s))
+			}
+			if err != nil {
+				return v, err
+			}
+			return r.made(stripTags(s), value.Str(""))
 		})
 	// wordcount(s)
 	case "wordcount":
@@ -133,6 +139,9 @@ func escapeValue(r *run, v value.Value) (value.Value, error) {
 func forceEscape(r *run, v value.Value) (value.Value, error) {
 	s, err := value.StrOf(&r.m, v)
 	if err != nil {
+		return v, err
+	}
+	if err := r.m.Scan(len(s)); err != nil {
 		return v, err
 	}
 	return r.made(value.Escape(s), value.Markup(""))

@@ -81,6 +81,9 @@ func urlQuote(s, safe string) string {
 func urlEncode(r *run, v value.Value) (value.Value, error) {
 	if v.IsStr() || !v.CanIter() {
 		s, err := value.StrOf(&r.m, v)
+		if err == nil {
+			err = r.m.Chars(len(s))
+		}
 		if err != nil {
 			return v, err
 		}

@@ -74,6 +74,9 @@ func urlizeFilter(r *run, a *args) (value.Value, error) {
 	if err != nil {
 		return value.Value{}, err
 	}
+	if err := r.m.Work(wordSteps * len(s)); err != nil {
+		return value.Value{}, err
+	}
 	p := value.Printer{Meter: &r.m}
 	for s != "" {
 		end := strings.IndexFunc(s, value.IsSpace)

@@ -48,6 +48,8 @@ func TestMeter(t *testing.T) {
 		{"bits beyond", func(m *Meter) error { return m.Bits(65) }, Power},
 		{"scan of little", func(m *Meter) error { return m.Scan(255) }, ""},
 		{"scan of much", func(m *Meter) error { return m.Scan(1 << 30) }, Steps},
+		{"characters of little", func(m *Meter) error { return m.Chars(255) }, ""},
+		{"characters of much", func(m *Meter) error { return m.Chars(256) }, Steps},
 		{"depth within", func(m *Meter) error { return repeat(2, m.Enter) }, ""},
 		{"depth beyond", func(m *Meter) error { return repeat(3, m.Enter) }, Depth},
 		{"depth left", func(m *Meter) error {

@@ -64,6 +64,19 @@ func (m *Meter) Scan(n int) error {
 	return m.Work(n / scanBytes)
 }
 
+// charBytes is the text a built-in takes character by character, with tables of
+// Unicode, in about the time of a step.
+const charBytes = 4
+
+// Chars counts the work of a built-in that looks at n bytes of text character by
+// character. It is called before the work: the steps that are left bound it.
+func (m *Meter) Chars(n int) error {
+	if n < scanBytes {
+		return nil
+	}
+	return m.Work(n / charBytes)
+}
+
 // poll ends a window of steps: it books them and looks at the context.
 func (m *Meter) poll() error {
 	m.steps -= int64(m.window)

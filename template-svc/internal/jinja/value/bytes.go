@@ -55,6 +55,9 @@ func (p *Printer) reprBytes(s string) error {
 	if err := p.Meter.Bytes(len(s) + 3); err != nil {
 		return err
 	}
+	if err := p.Meter.Chars(len(s)); err != nil {
+		return err
+	}
 	p.Buf = AppendReprBytes(p.Buf, s)
 	return nil
 }

@@ -10,24 +10,22 @@ import (
 // several, and a sigma at a word's end is another letter. Go's unicode
 // package maps one to one; the tables hold the rest.
 
-// lookupPair finds r in a table of words that are a character and its mapping.
-func lookupPair(table string, r rune) (string, bool) {
-	var key [utf8.UTFMax + 1]byte
-	key[0] = ' '
-	n := utf8.EncodeRune(key[1:], r)
-	at := 0
-	if !strings.HasPrefix(table, string(key[1:1+n])) {
-		at = strings.Index(table, string(key[:1+n]))
-		if at < 0 {
-			return "", false
-		}
-		at++
+// The full mappings by character. They are read only; most characters are in none.
+var (
+	upperOf = mappings(upperPairs)
+	titleOf = mappings(titlePairs)
+	foldOf  = mappings(foldPairs)
+)
+
+// mappings reads a table of words that are a character and its mapping.
+func mappings(table string) map[rune]string {
+	words := strings.Fields(table)
+	of := make(map[rune]string, len(words))
+	for _, word := range words {
+		r, n := utf8.DecodeRuneInString(word)
+		of[r] = word[n:]
 	}
-	word := table[at+n:]
-	if end := strings.IndexByte(word, ' '); end >= 0 {
-		word = word[:end]
-	}
-	return word, true
+	return of
 }
 
 // Upper is str.upper with full case mapping.
@@ -38,7 +36,7 @@ func Upper(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if r >= 0x80 {
-			if full, ok := lookupPair(upperPairs, r); ok {
+			if full, ok := upperOf[r]; ok {
 				b.WriteString(full)
 				continue
 			}
@@ -103,9 +101,11 @@ func isCaseIgnorable(r rune) bool {
 
 // writeTitle writes the full title case of a character.
 func writeTitle(b *strings.Builder, r rune) {
-	if full, ok := lookupPair(titlePairs, r); ok && r >= 0x80 {
-		b.WriteString(full)
-		return
+	if r >= 0x80 {
+		if full, ok := titleOf[r]; ok {
+			b.WriteString(full)
+			return
+		}
 	}
 	b.WriteRune(unicode.ToTitle(r))
 }
@@ -169,7 +169,7 @@ func Casefold(s string) string {
 		case r >= 0xab70 && r <= 0xabbf:
 			b.WriteRune(r - 0xab70 + 0x13a0)
 		default:
-			if full, ok := lookupPair(foldPairs, r); ok && r >= 0x80 {
+			if full, ok := foldOf[r]; ok {
 				b.WriteString(full)
 			} else if r == 'İ' {
 				b.WriteString("i̇")

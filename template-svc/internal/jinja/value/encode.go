@@ -23,7 +23,7 @@ func Encode(m *limit.Meter, s, encoding, errors string) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	if err := m.Scan(len(s)); err != nil {
+	if err := m.Chars(len(s)); err != nil {
 		return Value{}, err
 	}
 	e := encoder{codec: c, errors: errors, out: c.order(nil)}

@@ -84,6 +84,9 @@ func (p *Printer) reprStr(v Value) error {
 	if err := p.Meter.Bytes(len(s) + 2); err != nil {
 		return err
 	}
+	if err := p.Meter.Chars(len(s)); err != nil {
+		return err
+	}
 	if v.markup {
 		p.Buf = append(p.Buf, "Markup("...)
 	}
