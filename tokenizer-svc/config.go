@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/services/kit/conf"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/textlimit"
 )
 
 // Config is the section `tokenizer` of a deployment's file.
@@ -86,9 +87,9 @@ func (c *Config) SetDefaults() {
 	conf.Default(&c.Parallel, cores)
 	conf.Default(&c.AuditEvery, 4000) // the reference takes 100 times as long: 2.5 % of what encoding costs
 	conf.Default(&c.SegmentCacheBytes, 64*conf.MiB)
-	conf.Default(&c.MaxTextBytes, 8*conf.MiB)
-	conf.Default(&c.MaxReferenceTextBytes, conf.MiB)
-	conf.Default(&c.MaxRunBytes, 256*conf.KiB)
+	conf.Default(&c.MaxTextBytes, textlimit.DefaultText)
+	conf.Default(&c.MaxReferenceTextBytes, textlimit.DefaultReferenceText)
+	conf.Default(&c.MaxRunBytes, textlimit.DefaultRun)
 	conf.Default(&c.ReloadInterval, 5*time.Second)
 	conf.Default(&c.Hub.Address, defaultHub)
 	conf.Default(&c.Hub.Timeout, 10*time.Minute)

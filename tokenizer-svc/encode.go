@@ -81,7 +81,8 @@ func (s *Service) HashTokens(
 func (s *Service) encode(
 	ctx context.Context, m *model.Model, req *tokenizerv1.EncodeRequest,
 ) (*tokenizerv1.EncodeResponse, error) {
-	if err := s.checkText(m, req.GetText()); err != nil {
+	fast, _ := m.Fast()
+	if err := s.limits.Check(req.GetText(), fast); err != nil {
 		return nil, err
 	}
 	if err := checkCuts(req); err != nil {

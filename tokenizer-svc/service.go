@@ -21,6 +21,7 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/registry"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/segment"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/textlimit"
 )
 
 // Deps are what the service is given and does not close.
@@ -34,6 +35,7 @@ type Service struct {
 	tokenizerv1.UnimplementedTokenizerServiceServer
 
 	cfg      Config
+	limits   textlimit.Limits
 	registry *registry.Registry
 	auditor  *model.Auditor
 	threads  *hf.Threads
@@ -55,6 +57,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		cache = segment.NewCache(int(cfg.SegmentCacheBytes))
 	}
 	s := &Service{cfg: cfg, threads: hf.NewThreads(cfg.FastThreads), slots: make(chan struct{}, cfg.Parallel)}
+	s.limits = textlimit.Limits{
+		Text: int(cfg.MaxTextBytes), ReferenceText: int(cfg.MaxReferenceTextBytes), Run: int(cfg.MaxRunBytes),
+	}
 	s.encodings.New = func() any { return new(model.Encoding) }
 	s.metrics = newMetrics(s, cache)
 	log := deps.Log

@@ -91,7 +91,7 @@ func (s *shelf) ids(line []byte) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.Encode(nil, []byte(*q.Text), q.AddSpecialTokens)
+	return s.cmd.encode(m, []byte(*q.Text), q.AddSpecialTokens)
 }
 
 // readLine returns the next line without its end. The last line needs none.

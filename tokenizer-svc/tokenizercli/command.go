@@ -16,6 +16,7 @@ import (
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/model"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/registry"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/source"
+	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/textlimit"
 )
 
 // maxInputBytes bounds one text or line.
@@ -23,13 +24,16 @@ const maxInputBytes = 64 << 20
 
 // Command is `kvmesh tokenize`.
 type Command struct {
-	Text             []string `arg:"" optional:"" help:"Text to tokenise; standard input when there is none."`
-	Model            string   `short:"m" help:"Model folder in Hugging Face layout, cache folder, or a name given with --dir."`
-	Revision         string   `help:"Revision of a cache folder; main when not given."`
-	AddSpecialTokens bool     `help:"Add what the tokenizer puts around a text (BOS); /v1/completions does, chats do not."`
-	Pieces           bool     `help:"Write one line per id with the text it stands for."`
-	Batch            bool     `help:"Read NDJSON {\"model\", \"text\", \"add_special_tokens\"} and write {\"ids\"} or {\"error\"} per line."`
-	Engine           string   `help:"Engine: auto (the fast one where it is proven equal) or reference." enum:"auto,reference" default:"auto"`
+	Text                  []string `arg:"" optional:"" help:"Text to tokenise; standard input when there is none."`
+	Model                 string   `short:"m" help:"Model folder in Hugging Face layout, cache folder, or a name given with --dir."`
+	Revision              string   `help:"Revision of a cache folder; main when not given."`
+	AddSpecialTokens      bool     `help:"Add what the tokenizer puts around a text (BOS); /v1/completions does, chats do not."`
+	Pieces                bool     `help:"Write one line per id with the text it stands for."`
+	Batch                 bool     `help:"Read NDJSON {\"model\", \"text\", \"add_special_tokens\"} and write {\"ids\"} or {\"error\"} per line."`
+	Engine                string   `help:"Engine: auto (the fast one where it is proven equal) or reference." enum:"auto,reference" default:"auto"`
+	MaxTextBytes          int      `help:"Longest text for the fast engine, in bytes." default:"8388608"`
+	MaxReferenceTextBytes int      `help:"Longest text for the reference engine, in bytes." default:"1048576"`
+	MaxRunBytes           int      `help:"Longest run of letters, spaces or marks without a break, in bytes: its cost grows faster than its length." default:"262144"`
 	// Dir is filled with the configured models by a program that has a configuration.
 	Dir map[string]string `help:"Names for model folders: --dir NAME=FOLDER."`
 }
@@ -60,7 +64,7 @@ func (c *Command) Run(ctx context.Context, streams IO) error {
 	if err != nil {
 		return err
 	}
-	ids, err := m.Encode(nil, text, c.AddSpecialTokens)
+	ids, err := c.encode(m, text, c.AddSpecialTokens)
 	if err != nil {
 		return err
 	}
@@ -68,6 +72,16 @@ func (c *Command) Run(ctx context.Context, streams IO) error {
 		return writePieces(streams.Out, m, ids)
 	}
 	return json.NewEncoder(streams.Out).Encode(answer{IDs: list(ids)})
+}
+
+// encode gives a text's ids, within the limits: an engine cannot be stopped.
+func (c *Command) encode(m *model.Model, text []byte, addSpecialTokens bool) ([]uint32, error) {
+	limits := textlimit.Limits{Text: c.MaxTextBytes, ReferenceText: c.MaxReferenceTextBytes, Run: c.MaxRunBytes}
+	fast, _ := m.Fast()
+	if err := limits.Check(text, fast); err != nil {
+		return nil, fmt.Errorf("%w; --help names the flags that raise it", err)
+	}
+	return m.Encode(nil, text, addSpecialTokens)
 }
 
 // text returns the argument, or all of standard input.

@@ -91,6 +91,8 @@ func TestBatch(t *testing.T) {
 		{"default model", question(map[string]any{"text": ""}), []uint32{}, ""},
 		{"special tokens", question(map[string]any{"model": "wp", "text": "[SEP]", "add_special_tokens": true}), []uint32{1, 2, 2}, ""},
 		{"NUL", `{"text":"\u0000"}`, []uint32{188}, ""},
+		{"long run", question(map[string]any{"text": strings.Repeat(" ", 257<<10)}), nil, "a run of 263168 bytes of one kind"},
+		{"long text", question(map[string]any{"text": strings.Repeat("a b ", 3<<20)}), nil, "more than the limit of"},
 		{"no JSON", `{"text":`, nil, "not a JSON object"},
 		{"no text", `{"model":"demo"}`, nil, "model and text are needed"},
 		{"another type", `{"text":5}`, nil, "not a JSON object"},
@@ -125,7 +127,9 @@ func TestBatchAnswersEachLine(t *testing.T) {
 	t.Parallel()
 	inRead, inWrite := io.Pipe()
 	outRead, outWrite := io.Pipe()
-	command := tokenizercli.Command{Batch: true, Model: fixture.Demo(t), Engine: "auto"}
+	command := tokenizercli.Command{
+		Batch: true, Model: fixture.Demo(t), Engine: "auto", MaxTextBytes: 100, MaxReferenceTextBytes: 100, MaxRunBytes: 100,
+	}
 	done := make(chan error, 1)
 	go func() { done <- command.Run(t.Context(), tokenizercli.IO{In: inRead, Out: outWrite}) }()
 	answers := json.NewDecoder(outRead)
@@ -150,6 +154,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"no model", "give --model", []string{"x"}},
 		{"unknown model", "neither a folder", []string{"-m", "nope", "x"}},
+		{"long text", "has 4 bytes, more than the limit of 3", []string{"-m", fixture.Demo(t), "--max-text-bytes", "3", "abcd"}},
 		{"refused format", "tekken", []string{"-m", tekken, "x"}},
 		{"a file", "not a directory", []string{"-m", filepath.Join(tekken, "tekken.json"), "x"}},
 	}

@@ -1,4 +1,4 @@
-package tokenizersvc
+package textlimit
 
 import (
 	"math/rand/v2"
@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
+	"github.com/kvmesh/kvmesh/services/kit/fault"
 )
 
 func TestLongestRun(t *testing.T) {
@@ -72,4 +75,34 @@ func TestEveryByteHasAKind(t *testing.T) {
 		counts[kindOf(byte(b))]++
 	}
 	require.Equal(t, map[int]int{0: 10, 1: 6, 2: 128 + 52, 3: 256 - 10 - 6 - 180}, counts)
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	limits := Limits{Text: 100, ReferenceText: 50, Run: 10}
+	words := func(n int) string { return strings.Repeat("ab ", n)[:n] }
+	for _, row := range []struct {
+		name, text string
+		fast       bool
+		want       string
+	}{
+		{"all of the limit", words(100), true, ""},
+		{"one byte more", words(101), true, "the text has 101 bytes, more than the limit of 100"},
+		{"all of the reference's limit", words(50), false, ""},
+		{"one byte more for the reference", words(51), false, "the text has 51 bytes, more than the limit of 50"},
+		{"all of a run", strings.Repeat("a", 10), true, ""},
+		{"one letter more", "b " + strings.Repeat("a", 11), true, "the text has a run of 11 bytes of one kind"},
+		{"digits are no run", strings.Repeat("1", 40), false, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			err := limits.Check([]byte(row.text), row.fast)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, row.want)
+			require.Equal(t, faultv1.Reason_REASON_TOO_LARGE, fault.ReasonOf(err))
+		})
+	}
 }
