@@ -67,18 +67,31 @@ func reverseFilter(r *run, b []value.Value) (value.Value, error) {
 		return sliceOf(r, v, [3]value.Value{value.None, value.None, value.Int(-1)})
 	}
 	if it, err := reversed(r, v); err == nil {
-		name := map[string]string{"list": "list_reverseiterator", "dict": "dict_reversekeyiterator", "range": "range_iterator"}
-		if n := name[v.TypeName()]; n != "" {
-			return value.NewGenerator(n, it.Next), nil
-		}
-		return value.NewGenerator("reversed", it.Next), nil
-	}
-	if !v.CanIter() {
-		return v, pyerr.New(pyerr.FilterArgument, "argument must be iterable")
+		return value.NewGenerator(reversedName(v.TypeName()), it.Next), nil
 	}
 	cells, err := r.collect(v)
+	if pyerr.Is(err, pyerr.Type) {
+		return v, pyerr.New(pyerr.FilterArgument, "argument must be iterable")
+	}
 	if err != nil {
 		return v, err
 	}
 	return sliceOf(r, value.List(cells), [3]value.Value{value.None, value.None, value.Int(-1)})
+}
+
+// reversedName is the type of reversed(v) by the type of v.
+func reversedName(of string) string {
+	switch of {
+	case "list":
+		return "list_reverseiterator"
+	case "dict", "dict_keys":
+		return "dict_reversekeyiterator"
+	case "dict_values":
+		return "dict_reversevalueiterator"
+	case "dict_items":
+		return "dict_reverseitemiterator"
+	case "range":
+		return "range_iterator"
+	}
+	return "reversed"
 }

@@ -259,6 +259,24 @@ c("{{ a ? b : c }}")
 c("{{ a && b }}{{ ( }}")
 c("{% set x = 'a\nb' ~ \"c\" %}{{ x }}{{ $ }}")
 
+# reverse reads what it cannot turn round, and names every fault of a type alike
+c("{{ (true|map('upper'))|reverse|list }}")
+c("{{ ([1, 'a']|map('abs'))|reverse|list }}")
+c("{{ (5|batch(2))|reverse }}")
+c("{{ (5|slice(2))|reverse }}")
+c("{{ (['ab', 'c']|map('upper'))|reverse }}")
+c("{{ (['ab', 'c']|map('x.y'))|reverse }}")
+c("{{ none|reverse }}")
+c("{{ x|reverse|list }}")
+c("{{ ({'a': 1}.items()|reverse).foo }}")
+c("{{ 1 + ({'a': 1}.values()|reverse) }}")
+c("{{ 1 + ({'a': 1}.items()|reverse) }}")
+c("{{ 1 + ({'a': 1}.keys()|reverse) }}")
+c("{{ 1 + ({'a': 1}|reverse) }}")
+c("{{ 1 + (range(3)|reverse) }}")
+c("{{ 1 + ((1, 2)|reverse) }}")
+c("{{ 1e400 }} {{ 1e400|tojson }} {{ 1e400 > 5 }}")
+
 
 def main():
     args = argparse.ArgumentParser()
