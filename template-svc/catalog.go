@@ -95,16 +95,23 @@ func (c *catalog) loading() []string {
 	return out
 }
 
+// untilReady is the time between looks while a model is not in use yet, where no interval is set.
+const untilReady = 5 * time.Second
+
 // run reads all models, then looks for changed files until ctx ends. One bad model never stops the others.
 func (c *catalog) run(ctx context.Context) {
 	defer c.worker.HTTP.CloseIdleConnections()
 	c.refresh(ctx)
-	if c.cfg.ReloadInterval <= 0 {
-		return
+	every := c.cfg.ReloadInterval
+	if every <= 0 {
+		every = untilReady
 	}
-	tick := time.NewTicker(c.cfg.ReloadInterval)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		if c.cfg.ReloadInterval <= 0 && c.settled() {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -112,6 +119,17 @@ func (c *catalog) run(ctx context.Context) {
 			c.refresh(ctx)
 		}
 	}
+}
+
+// settled reports whether every model is in use or is known to have no template that can be used.
+func (c *catalog) settled() bool {
+	for _, id := range c.ids() {
+		e, _ := c.get(id)
+		if e.model == nil && e.state != templatev1.ModelState_MODEL_STATE_UNSUPPORTED {
+			return false
+		}
+	}
+	return true
 }
 
 // refresh looks at every model and reads those whose files changed and stand still (package steady). A model that was

@@ -1,10 +1,12 @@
 package templatesvc
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -163,4 +165,28 @@ func TestSilentWorker(t *testing.T) {
 	require.Equal(t, "one", l.text(t))
 	answer("two")
 	require.Equal(t, "two", l.text(t))
+}
+
+// TestNoIntervalLooksUntilInUse: without an interval a model whose template is broken at first is looked at until it is
+// in use, and never again.
+func TestNoIntervalLooksUntilInUse(t *testing.T) {
+	t.Parallel()
+	l := newLooker(t, "{% if %}")
+	synctest.Test(t, func(t *testing.T) {
+		l.cfg.ReloadInterval = -1
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			l.run(ctx)
+		}()
+		synctest.Wait()
+		require.Equal(t, "MODEL_STATE_FAILED", l.text(t))
+		l.put(t, "forced.jinja", "mended")
+		time.Sleep(time.Minute) // the bubble's clock
+		synctest.Wait()
+		require.Equal(t, "mended", l.text(t))
+		<-done
+	})
 }

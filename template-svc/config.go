@@ -15,10 +15,10 @@ type Config struct {
 	Models []ModelConfig `yaml:"models" doc:"Models by id, with their folders and the workers' template settings."`
 	// RenderTimeout bounds one render; the gateway falls back to routing without a prompt when it passes.
 	RenderTimeout time.Duration `yaml:"render_timeout" doc:"Longest time for one render."`
-	// ReloadInterval is how often the model folders are looked at for changes; 0 means never. Changed files are read
-	// when two looks in a row see them alike, and thrown away if they change while they are read: a file that is
-	// written in place is not read half. Files that are renamed into place are safe however they were written.
-	ReloadInterval time.Duration `yaml:"reload_interval" doc:"How often model folders are looked at for changes, which are read once two looks see them alike; 0 for never."`
+	// ReloadInterval is how often the model folders are looked at for changes; negative means never again after a load.
+	// Changed files are read when two looks in a row see them alike, and thrown away if they change while they are
+	// read: a file that is written in place is not read half. Files that are renamed into place are safe however they were written.
+	ReloadInterval time.Duration `yaml:"reload_interval" doc:"How often model folders are looked at for changes, which are read once two looks see them alike; negative for never again after a load."`
 	// TimeZone is the workers' time zone, for templates that print the date; empty means this machine's.
 	TimeZone string `yaml:"time_zone" doc:"Time zone of the workers, such as UTC or Europe/Zurich; empty for this machine's."`
 	// Limits bounds templates, which are programs of others.
@@ -102,7 +102,6 @@ func (c *Config) Validate() error {
 	}
 	c.Limits.validate(&faults)
 	faults.Require(c.RenderTimeout > 0, "render_timeout", "must be positive")
-	faults.Require(c.ReloadInterval >= 0, "reload_interval", "must not be negative")
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		faults.Add("time_zone", "%v", err)
 	}

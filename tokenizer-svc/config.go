@@ -38,10 +38,10 @@ type Config struct {
 	// MaxRunBytes bounds a run without a break between words, the one shape whose cost grows faster than its length:
 	// 256 KiB of spaces take either engine up to 0.4 s.
 	MaxRunBytes conf.Bytes `yaml:"max_run_bytes" doc:"longest run of letters, spaces or marks without a break"`
-	// ReloadInterval is the time between looks for changed files; negative never looks. Changed files are read when two
+	// ReloadInterval is the time between looks for changed files; negative looks until a model is loaded. Changed files are read when two
 	// looks in a row see them alike, and thrown away if they change while they are read: a file that is written in
 	// place is not read half. Files that are renamed into place are safe however they were written.
-	ReloadInterval time.Duration `yaml:"reload_interval" doc:"time between looks for changed files, which are read once two looks see them alike; negative for never"`
+	ReloadInterval time.Duration `yaml:"reload_interval" doc:"time between looks for changed files, which are read once two looks see them alike; negative for never again after a load"`
 }
 
 // ModelConfig is one tokenizer. One of Path, Hub and Worker is set.

@@ -87,7 +87,7 @@ type Config struct {
 	Opener Opener
 	// Fetcher is nil when no model comes from a hub.
 	Fetcher Fetcher
-	// Interval is the time between looks for changed files; 0 or less never looks.
+	// Interval is the time between looks for changed files; 0 or less never looks at a model that was loaded once.
 	Interval time.Duration
 	// OnLoad is called after each attempt to load, from the loading goroutine.
 	OnLoad func(name string, took time.Duration, err error)
@@ -144,15 +144,22 @@ func (r *Registry) Run(ctx context.Context) {
 	all.Wait()
 }
 
+// untilReady is the time between looks at a model that is not in use yet, where no interval is set.
+const untilReady = 5 * time.Second
+
 // watch looks for changes of one model until ctx ends.
 func (r *Registry) watch(ctx context.Context, e *entry) {
-	if r.cfg.Interval <= 0 {
-		<-ctx.Done()
-		return
+	every := r.cfg.Interval
+	if every <= 0 {
+		every = untilReady
 	}
-	tick := time.NewTicker(r.cfg.Interval)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
+		if r.cfg.Interval <= 0 && e.current.Load() != nil {
+			<-ctx.Done()
+			return
+		}
 		select {
 		case <-tick.C:
 			r.refresh(ctx, e)

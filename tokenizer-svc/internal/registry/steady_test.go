@@ -1,13 +1,18 @@
 package registry_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
 	"github.com/kvmesh/kvmesh/tokenizer-svc/internal/registry"
 )
 
@@ -102,4 +107,38 @@ func TestFolderThatGoes(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, first(t, m))
 	m.Release()
+}
+
+// TestNoIntervalLooksUntilLoaded: without an interval a model whose files changed under its first load, or came late, is
+// looked at until it is loaded, and never again.
+func TestNoIntervalLooksUntilLoaded(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	synctest.Test(t, func(t *testing.T) {
+		o := &opener{}
+		r, err := registry.New(registry.Config{
+			Specs: []registry.Spec{{Name: "m", Path: dir}}, Opener: o, Interval: -1, Log: kittest.Logger(t),
+		})
+		require.NoError(t, err)
+		var once sync.Once
+		o.during = func() { once.Do(func() { touch(t, dir, `{"model":{"changed":1}}`) }) }
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Run(ctx)
+		}()
+		synctest.Wait()
+		require.Equal(t, registry.Failed, r.List()[0].State)
+		time.Sleep(time.Minute) // the bubble's clock
+		synctest.Wait()
+		require.Equal(t, registry.Ready, r.List()[0].State)
+		loads := o.loads.Load()
+		touch(t, dir, `{"model":{"a":123456}}`)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, loads, o.loads.Load(), "a loaded model is not looked at again")
+		cancel()
+		<-done
+	})
 }
