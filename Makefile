@@ -85,6 +85,11 @@ bench: native ## Benchmarks: CPU time, minimum of interleaved runs, against the 
 bench-gateway: build ## Gateway, whole mesh and mesh of processes beside Go's ReverseProxy in the same run
 	@KVMESH_BIN=$(abspath $(BIN)) go test -count=1 -run '^$$' -bench Gateway -benchtime 1x ./gateway/bench | grep -vE '^(ok|PASS|goos|goarch|pkg)'
 
+.PHONY: bench-gateway-earlier
+bench-gateway-earlier: build ## Single requests by turns to the mesh and to that of other binaries: EARLIER=folder
+	@KVMESH_BIN=$(abspath $(BIN)) KVMESH_BENCH_EARLIER=$(abspath $(EARLIER)) \
+		go test -count=1 -run '^$$' -bench Alternate -benchtime 1x ./gateway/bench | grep -vE '^(ok|PASS|goos|goarch|pkg)'
+
 .PHONY: sim
 sim: build ## Policies on the shared traces; fails when a goal that was met is lost
 	$(CORPUS_OK)

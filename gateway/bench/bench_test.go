@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,22 +86,27 @@ func arms(tb testing.TB, worker target) []*arm {
 	return out
 }
 
+// chosen stops the arms that are not named in KVMESH_BENCH_ARMS, or otherwise in names; all are kept where both are empty.
+func chosen(all []*arm, names string) []*arm {
+	if set := os.Getenv("KVMESH_BENCH_ARMS"); set != "" {
+		names = set
+	}
+	kept := all[:0]
+	for _, a := range all {
+		if names == "" || slices.Contains(strings.Fields(names), a.name) {
+			kept = append(kept, a)
+			continue
+		}
+		a.stop()
+	}
+	return kept
+}
+
 // compare runs all scenarios for all arms, round by round, in an order that moves on.
 func compare(tb testing.TB, rounds int, only string) *table {
 	tb.Helper()
 	p, worker := startWorker(tb)
-	all := arms(tb, worker)
-	if wanted := os.Getenv("KVMESH_BENCH_ARMS"); wanted != "" {
-		kept := all[:0]
-		for _, a := range all {
-			if strings.Contains(wanted, a.name) {
-				kept = append(kept, a)
-				continue
-			}
-			a.stop()
-		}
-		all = kept
-	}
+	all := chosen(arms(tb, worker), "")
 	t := newTable(rounds)
 	made := newLanes(tb)
 	for _, s := range scenarios() {
