@@ -117,19 +117,6 @@ func parse(param string, raw []byte) (value.Value, error) {
 	return v, nil
 }
 
-// conversation reads the messages without copying them: a request's bytes do not change once it was sent, and nothing of
-// a message is kept when its render is over.
-func conversation(raw []byte) (value.Value, error) {
-	if len(raw) == 0 {
-		return value.None, nil
-	}
-	v, err := jinja.SharedJSON(raw)
-	if err != nil {
-		return value.None, refuse("messages", "is not valid JSON")
-	}
-	return v, nil
-}
-
 // dictOf builds a dict of alternating keys and values.
 func dictOf(pairs ...pair) value.Value {
 	d := value.NewDict(len(pairs))

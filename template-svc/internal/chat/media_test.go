@@ -55,7 +55,7 @@ func conversationFor(n *normaliser, list value.Value) ([]value.Value, error) {
 	for _, m := range list.Cells() {
 		d := m.AsDict().Clone()
 		d.SetStr("task", value.None)
-		made, err := n.message(value.OfDict(d), true)
+		made, err := n.message(value.NewDict(3), value.OfDict(d), true)
 		if err != nil {
 			return nil, err
 		}

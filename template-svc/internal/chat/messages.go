@@ -32,8 +32,9 @@ func (n *normaliser) messages(list value.Value, quotesDeveloper bool) ([]value.V
 	}
 	out := make([]value.Value, 0, len(cells))
 	developers := false
-	for _, m := range cells {
-		made, err := n.message(m, quotesDeveloper)
+	dicts := value.NewDicts(len(cells), usualMembers)
+	for i, m := range cells {
+		made, err := n.message(&dicts[i], m, quotesDeveloper)
 		if err != nil {
 			return nil, err
 		}
@@ -47,8 +48,11 @@ func (n *normaliser) messages(list value.Value, quotesDeveloper bool) ([]value.V
 	return out, nil
 }
 
-// message normalises one turn. Keys that vLLM does not know are dropped.
-func (n *normaliser) message(m value.Value, quotesDeveloper bool) (value.Value, error) {
+// usualMembers is how many members most messages have: a role, a content, and calls or the call that is answered.
+const usualMembers = 3
+
+// message normalises one turn into d. Keys that vLLM does not know are dropped.
+func (n *normaliser) message(d *value.Dict, m value.Value, quotesDeveloper bool) (value.Value, error) {
 	roleValue, ok := value.Member(m, "role")
 	if !ok || !roleValue.IsStr() {
 		return value.None, refuse("messages", "every message needs a role")
@@ -64,7 +68,6 @@ func (n *normaliser) message(m value.Value, quotesDeveloper bool) (value.Value, 
 	if role == "developer" && !quotesDeveloper {
 		role, roleValue = "system", value.Str("system")
 	}
-	d := value.NewDict(3)
 	d.SetStr("role", roleValue)
 	d.SetStr("content", content)
 	if role == "assistant" {

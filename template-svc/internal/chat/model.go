@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja"
@@ -39,6 +40,7 @@ type Model struct {
 	special []jinja.Var
 	// requested holds templates that requests bring.
 	requested *sourceCache
+	readers   sync.Pool // of *jinja.JSONReader
 }
 
 // ProcessorTemplate names a multimodal processor's template among the sources: it beats the tokenizer's own, save for
@@ -189,9 +191,34 @@ func (m *Model) Render(ctx context.Context, req *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	list, err := conversation(req.MessagesJSON)
-	if err != nil {
-		return Result{}, err
+	reader, _ := m.readers.Get().(*jinja.JSONReader)
+	if reader == nil {
+		reader = &jinja.JSONReader{}
+	}
+	out, err := m.renderMessages(ctx, req, reader, chosen{t, s, toolList})
+	if err == nil && len(out.Media.Keys) == 0 {
+		reader.Forget() // an error may quote a message, a prompt is a copy
+		m.readers.Put(reader)
+	}
+	return out, err
+}
+
+// chosen is what a request's messages are rendered with.
+type chosen struct {
+	*compiled
+	settings settings
+	tools    value.Value
+}
+
+// renderMessages reads the messages without copying them: a request's bytes do not change once it was sent.
+func (m *Model) renderMessages(ctx context.Context, req *Request, reader *jinja.JSONReader, c chosen) (Result, error) {
+	t, s := c.compiled, c.settings
+	list := value.None
+	if len(req.MessagesJSON) > 0 {
+		var err error
+		if list, err = reader.Shared(req.MessagesJSON); err != nil {
+			return Result{}, refuse("messages", "is not valid JSON")
+		}
 	}
 	n := normaliser{
 		openai: m.format(t, req.Rules) == jinja.FormatOpenAI, rules: req.Rules,
@@ -201,13 +228,13 @@ func (m *Model) Render(ctx context.Context, req *Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	text, err := m.render(ctx, t, s, conversationOf{conversation, toolList})
+	text, err := m.render(ctx, t, s, conversationOf{conversation, c.tools})
 	if err != nil {
 		return Result{}, err
 	}
 	out := Result{Text: text, TemplateName: t.name, Format: n.formatName(), TimeDependent: t.timeDependent}
 	if len(n.items) > 0 {
-		out.Media, err = m.mediaOf(ctx, t, s, rendering{n: &n, list: list, tools: toolList, text: text})
+		out.Media, err = m.mediaOf(ctx, t, s, rendering{n: &n, list: list, tools: c.tools, text: text})
 	}
 	return out, err
 }

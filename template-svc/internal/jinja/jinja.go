@@ -127,5 +127,6 @@ func (t *Template) Walk(visit func(syntax.Node) bool) { syntax.Walk(t.tree, visi
 // FromJSON reads JSON as Python does; see value.FromJSON.
 func FromJSON(data []byte) (Value, error) { return value.FromJSON(data) }
 
-// SharedJSON is FromJSON without a copy of data; see value.SharedJSON.
-func SharedJSON(data []byte) (Value, error) { return value.SharedJSON(data) }
+// JSONReader reads JSON without copies into memory that it uses again; see
+// value.JSONReader.
+type JSONReader = value.JSONReader

@@ -22,6 +22,16 @@ type Dict struct {
 // NewDict makes an empty dict with room for n entries.
 func NewDict(n int) *Dict { return &Dict{entries: make([]Entry, 0, n)} }
 
+// NewDicts makes n empty dicts with room for so many entries each, all in one
+// piece of memory.
+func NewDicts(n, room int) []Dict {
+	dicts, entries := make([]Dict, n), make([]Entry, n*room)
+	for i := range dicts {
+		dicts[i].entries = entries[i*room : i*room : (i+1)*room]
+	}
+	return dicts
+}
+
 // Len is the number of entries.
 func (d *Dict) Len() int { return len(d.entries) }
 

@@ -26,19 +26,56 @@ func FromJSON(data []byte) (Value, error) {
 	return ParseJSON(string(data), limit.Default().JSONDepth)
 }
 
-// SharedJSON is FromJSON without a copy: the value shares memory with data,
-// which must not change as long as the value or a string of it is in use.
-func SharedJSON(data []byte) (Value, error) {
-	return ParseJSON(unsafe.String(unsafe.SliceData(data), len(data)), limit.Default().JSONDepth)
+// JSONReader reads one JSON text after another into the same memory. The zero
+// value is ready; it serves one text at a time.
+type JSONReader struct{ p jsonParser }
+
+// Shared is FromJSON without a copy: the value shares memory with data and
+// with the reader. It and the strings of it are good until data changes or
+// Forget is called.
+func (r *JSONReader) Shared(data []byte) (Value, error) {
+	return r.p.read(unsafe.String(unsafe.SliceData(data), len(data)), slabSize, limit.Default().JSONDepth)
+}
+
+// A reader that served a larger text than these starts anew.
+const (
+	keepMade  = 256 << 10 // bytes of strings
+	keepCells = 1 << 10
+)
+
+// Forget ends the use of all that the reader gave and keeps its memory for the
+// next text.
+func (r *JSONReader) Forget() {
+	p := &r.p
+	if cap(p.made) > keepMade || max(cap(p.cells), cap(p.entries), len(p.firstCells), len(p.firstEntries)) > keepCells {
+		r.p = jsonParser{}
+		return
+	}
+	clear(p.cells[:cap(p.cells)])
+	clear(p.entries[:cap(p.entries)])
+	clear(p.firstCells)
+	clear(p.firstEntries)
+	clear(p.firstDicts)
+	r.p = jsonParser{
+		made: p.made[:0], cells: p.cells[:0], entries: p.entries[:0],
+		firstCells: p.firstCells, firstEntries: p.firstEntries, firstDicts: p.firstDicts,
+		cellSlab: p.firstCells, slab: p.firstEntries, dicts: p.firstDicts,
+	}
 }
 
 // ParseJSON is FromJSON with a depth of the caller's choice. Strings of the
 // result share memory with text.
 func ParseJSON(text string, depth int) (Value, error) {
+	var p jsonParser
+	return p.read(text, min(slabSize, 4+len(text)/bytesPerCell), depth)
+}
+
+// read reads a whole text and takes room cells at once.
+func (p *jsonParser) read(text string, room, depth int) (Value, error) {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	p := jsonParser{s: text, maxDepth: depth, room: min(slabSize, 4+len(text)/bytesPerCell)}
+	p.s, p.maxDepth, p.room = text, depth, room
 	p.space()
 	v, err := p.value(0)
 	if err != nil {
@@ -57,13 +94,17 @@ type jsonParser struct {
 	s        string
 	at       int
 	maxDepth int
-	room     int             // cells taken at once
-	made     strings.Builder // of all strings with escapes
+	room     int    // cells taken at once
+	made     []byte // all strings with escapes; it never moves, since none is longer than its source
 	cells    []Value
 	entries  []Entry
 	cellSlab []Value
 	slab     []Entry
 	dicts    []Dict
+	// The first slabs, whole, for a reader that uses them again.
+	firstCells   []Value
+	firstEntries []Entry
+	firstDicts   []Dict
 }
 
 // slabSize is the number of cells taken at once at most: a chat request needs

@@ -29,6 +29,9 @@ func (p *jsonParser) array(depth int) (Value, error) {
 	n := len(p.cells) - base
 	if len(p.cellSlab) < n {
 		p.cellSlab = make([]Value, max(n, p.room))
+		if p.firstCells == nil {
+			p.firstCells = p.cellSlab
+		}
 	}
 	out := p.cellSlab[:n:n]
 	p.cellSlab = p.cellSlab[n:]
@@ -96,9 +99,15 @@ func (p *jsonParser) dict(base int) Value {
 	n := len(p.entries) - base
 	if len(p.slab) < n {
 		p.slab = make([]Entry, max(n, p.room))
+		if p.firstEntries == nil {
+			p.firstEntries = p.slab
+		}
 	}
 	if len(p.dicts) == 0 {
 		p.dicts = make([]Dict, max(1, p.room/4))
+		if p.firstDicts == nil {
+			p.firstDicts = p.dicts
+		}
 	}
 	d := &p.dicts[0]
 	p.dicts = p.dicts[1:]

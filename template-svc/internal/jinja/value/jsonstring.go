@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Strings are validated while they are scanned; only those with escapes are
@@ -52,21 +53,22 @@ func plainPrefix(s string) int {
 
 // escaped reads on from the first backslash of the string that began at start.
 func (p *jsonParser) escaped(start int) (string, error) {
-	if p.made.Cap() == 0 {
-		p.made.Grow(len(p.s) - start)
+	if len(p.made) == 0 && cap(p.made) < len(p.s)-start {
+		p.made = make([]byte, 0, len(p.s)-start)
 	}
-	from := p.made.Len()
-	p.made.WriteString(p.s[start:p.at])
+	from := len(p.made)
+	p.made = append(p.made, p.s[start:p.at]...)
 	for p.at < len(p.s) {
 		switch c := p.s[p.at]; {
 		case c == '"':
 			p.at++
-			return p.made.String()[from:], nil
+			made := p.made[from:]
+			return unsafe.String(unsafe.SliceData(made), len(made)), nil
 		case c < 0x20:
 			return "", p.fail("control character in string")
 		case c != '\\':
 			n := plainPrefix(p.s[p.at:])
-			p.made.WriteString(p.s[p.at : p.at+n])
+			p.made = append(p.made, p.s[p.at:p.at+n]...)
 			p.at += n
 			continue
 		}
@@ -88,7 +90,7 @@ func (p *jsonParser) escape() error {
 	if c == 'u' {
 		r, err := p.unicode()
 		if err == nil {
-			p.made.WriteRune(r)
+			p.made = utf8.AppendRune(p.made, r)
 		}
 		return err
 	}
@@ -96,7 +98,7 @@ func (p *jsonParser) escape() error {
 	if i < 0 {
 		return p.fail("bad escape")
 	}
-	p.made.WriteByte("\"\\/\b\f\n\r\t"[i])
+	p.made = append(p.made, "\"\\/\b\f\n\r\t"[i])
 	return nil
 }
 
