@@ -1,6 +1,8 @@
 // Package parity compares the prompts that kvmesh makes with those that a worker makes of the same requests.
 //
-// vLLM tells the ids of a prompt when asked (return_token_ids) and since 0.32 its text (return_prompt_text). Each
+// A worker that serves /v1/chat/completions/render tells the ids of a prompt without computing anything (vLLM 0.18 and
+// later; since 0.29 with --enable-scale-out only). Any other tells them with an answer of one token (return_token_ids),
+// and since 0.32 the text too (return_prompt_text), which is asked for as well where prompts differ. Each
 // feature of chat requests is compared by itself, because templates differ in what they get right. Results never hold
 // text: where two prompts part and whether rendering or tokenising is the cause is enough to look further.
 package parity
@@ -55,9 +57,14 @@ type Findings struct {
 func (p Prober) Probe(ctx context.Context, model, version string) Findings {
 	var f Findings
 	var proven []uint32
-	differs := false
+	differs, renders := false, true
 	for _, c := range chatCases() {
-		r, ids := p.chat(ctx, &f, request{model: model, version: version, chatCase: c})
+		req := request{model: model, version: version, chatCase: c}
+		var theirs []uint32
+		if renders {
+			theirs, renders = p.rendered(ctx, req)
+		}
+		r, ids := p.chat(ctx, &f, req, theirs)
 		f.Results = append(f.Results, r)
 		differs = differs || r.State == workerv1.ParityState_PARITY_STATE_DIFFERS
 		if c.feature == featureChat && r.State == workerv1.ParityState_PARITY_STATE_PROVEN {
@@ -94,13 +101,11 @@ func (p Prober) ask(ctx context.Context, f *Findings, path string, body map[stri
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	body["max_tokens"], body["temperature"], body["return_token_ids"] = 1, 0, true
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(body); err != nil {
+	raw, err := encoded(body)
+	if err != nil {
 		return answer{}, fmt.Errorf("build comparison: %w", err)
 	}
-	reply, err := p.Worker.Post(ctx, path, raw.Bytes())
+	reply, err := p.Worker.Post(ctx, path, raw)
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,6 +115,15 @@ func (p Prober) ask(ctx context.Context, f *Findings, path string, body map[stri
 	}
 	f.CachedTokens = f.CachedTokens || len(a.Usage.Details) > 0 && string(a.Usage.Details) != "null"
 	return a, nil
+}
+
+// encoded is a body as JSON.
+func encoded(body map[string]any) ([]byte, error) {
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(body)
+	return raw.Bytes(), err
 }
 
 // body is the request as the worker gets it.
@@ -124,8 +138,34 @@ func (r request) body() map[string]any {
 	return b
 }
 
-// chat compares one chat request and returns the ids on which both agree.
-func (p Prober) chat(ctx context.Context, f *Findings, r request) (*workerv1.ParityResult, []uint32) {
+// rendered asks the worker's render endpoint for a prompt's ids; ok is false where there is none.
+func (p Prober) rendered(ctx context.Context, r request) (ids []uint32, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	raw, err := encoded(r.body())
+	if err != nil {
+		return nil, false
+	}
+	reply, err := p.Worker.Post(ctx, "/v1/chat/completions/render", raw)
+	var a struct {
+		IDs []uint32 `json:"token_ids"`
+	}
+	if err != nil || json.Unmarshal(reply, &a) != nil {
+		return nil, false
+	}
+	return a.IDs, len(a.IDs) > 0
+}
+
+// chat compares one chat request and returns the ids on which both agree. told are the ids of the worker's render
+// endpoint, nil where it has none: when they are ours, no answer is asked for.
+func (p Prober) chat(ctx context.Context, f *Findings, r request, told []uint32) (*workerv1.ParityResult, []uint32) {
+	rendered, ids, why := p.ours(ctx, r)
+	if why != "" {
+		return p.unknown(r.feature, why), nil
+	}
+	if told != nil && slices.Equal(told, ids) {
+		return p.compared(r.feature, told, ids, ""), ids
+	}
 	a, err := p.ask(ctx, f, "/v1/chat/completions", r.body())
 	if err != nil {
 		return p.unknown(r.feature, "the worker did not answer: "+err.Error()), nil
@@ -133,6 +173,21 @@ func (p Prober) chat(ctx context.Context, f *Findings, r request) (*workerv1.Par
 	if len(a.IDs) == 0 {
 		return p.unknown(r.feature, "the worker does not tell the ids of its prompts"), nil
 	}
+	texts, shown := "", ""
+	if a.Text != nil {
+		if texts = where(rendered, []byte(*a.Text)); texts != "" {
+			shown = around([]byte(*a.Text), rendered, textContext, quote)
+		}
+	}
+	if shown == "" {
+		shown = around(a.IDs, ids, idContext, listed)
+	}
+	f.show(r.feature, shown)
+	return p.compared(r.feature, a.IDs, ids, texts), ids
+}
+
+// ours is kvmesh's prompt, or why there is none.
+func (p Prober) ours(ctx context.Context, r request) (text []byte, ids []uint32, why string) {
 	req := &templatev1.RenderRequest{
 		Model: r.model, MessagesJson: []byte(r.messages), ToolsJson: []byte(r.tools), WorkerVersion: r.version,
 	}
@@ -142,25 +197,15 @@ func (p Prober) chat(ctx context.Context, f *Findings, r request) (*workerv1.Par
 	}
 	rendered, err := p.Template.Render(ctx, req)
 	if err != nil {
-		return p.unknown(r.feature, "kvmesh cannot render it: "+fault.Name(fault.ReasonOf(err))), nil
+		return nil, nil, "kvmesh cannot render it: " + fault.Name(fault.ReasonOf(err))
 	}
-	ids, err := p.encode(ctx, &tokenizerv1.EncodeRequest{
+	ids, err = p.encode(ctx, &tokenizerv1.EncodeRequest{
 		Model: r.model, Text: rendered.GetText(), Cuts: rendered.GetCuts(),
 	})
 	if err != nil {
-		return p.unknown(r.feature, "kvmesh cannot tokenise it: "+fault.Name(fault.ReasonOf(err))), nil
+		return nil, nil, "kvmesh cannot tokenise it: " + fault.Name(fault.ReasonOf(err))
 	}
-	texts, shown := "", ""
-	if a.Text != nil {
-		if texts = where(rendered.GetText(), []byte(*a.Text)); texts != "" {
-			shown = around([]byte(*a.Text), rendered.GetText(), textContext, quote)
-		}
-	}
-	if shown == "" {
-		shown = around(a.IDs, ids, idContext, listed)
-	}
-	f.show(r.feature, shown)
-	return p.compared(r.feature, a.IDs, ids, texts), ids
+	return rendered.GetText(), ids, ""
 }
 
 // Sizes of a context: bytes and ids before and after the first difference.

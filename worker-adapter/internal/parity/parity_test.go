@@ -48,13 +48,19 @@ type worker struct {
 	noDetails  bool
 	suffix     string // added to each chat's text
 	noText     bool
+	renders    bool // serves the render endpoint
 	calls      int
+	answered   int // of calls, chats that were answered with a token
 }
 
 func (w *worker) Post(_ context.Context, path string, body []byte) ([]byte, error) {
 	w.calls++
 	if w.fail {
 		return nil, errors.New("answered 503")
+	}
+	const renderPath = "/v1/chat/completions/render"
+	if path == renderPath && !w.renders {
+		return nil, errors.New("answered 403")
 	}
 	var req struct {
 		Messages, Tools json.RawMessage
@@ -65,7 +71,7 @@ func (w *worker) Post(_ context.Context, path string, body []byte) ([]byte, erro
 		MaxTokens int  `json:"max_tokens"`
 		WantIDs   bool `json:"return_token_ids"`
 	}
-	if err := json.Unmarshal(body, &req); err != nil || req.MaxTokens != 1 || !req.WantIDs {
+	if err := json.Unmarshal(body, &req); err != nil || path != renderPath && (req.MaxTokens != 1 || !req.WantIDs) {
 		return nil, errors.New("odd request")
 	}
 	text, ids := "", req.KV.IDs
@@ -74,6 +80,12 @@ func (w *worker) Post(_ context.Context, path string, body []byte) ([]byte, erro
 	} else if ids == nil || w.ignoresIDs {
 		text = render(req.Messages, req.Tools) + w.suffix
 		ids = tokens(text, false)
+	}
+	if path == renderPath {
+		return json.Marshal(map[string]any{"token_ids": ids})
+	}
+	if path == "/v1/chat/completions" {
+		w.answered++
 	}
 	reply := map[string]any{"usage": map[string]any{"prompt_tokens_details": map[string]any{"cached_tokens": 0}}}
 	if w.noDetails {
@@ -144,8 +156,17 @@ func TestProbe(t *testing.T) {
 		completions workerv1.ParityState
 		detail      string
 		ids, cached bool
+		answered    int
 	}{
-		{name: "equal", version: "0.32.0", chat: proven, completions: proven, ids: true, cached: true},
+		{name: "equal", version: "0.32.0", chat: proven, completions: proven, ids: true, cached: true, answered: 8},
+		{
+			name: "equal, rendered without an answer", worker: worker{renders: true}, version: "0.32.0", chat: proven,
+			completions: proven, ids: true, cached: true, answered: 1, // whether it takes ids
+		},
+		{
+			name: "rendered otherwise", worker: worker{renders: true, suffix: "!"}, version: "0.32.0", chat: differs,
+			completions: proven, detail: "rendered text differs at byte", cached: true, answered: 7, // for their text
+		},
 		{name: "equal, too old for ids", version: "0.26.1", chat: proven, completions: proven, cached: true},
 		{name: "no version", version: "main", chat: proven, completions: proven, cached: true},
 		{
@@ -186,6 +207,9 @@ func TestProbe(t *testing.T) {
 				require.NotNil(t, r.Tested)
 			}
 			require.Contains(t, f.Results[0].Detail, row.detail)
+			if row.answered > 0 {
+				require.Equal(t, row.answered, row.worker.answered, "answers of a token")
+			}
 		})
 	}
 }
