@@ -99,7 +99,15 @@ func TestTagThatIsNoHash(t *testing.T) {
 // TestRenamedModel is answered with a redirect within the hub, whose target names the content.
 func TestRenamedModel(t *testing.T) {
 	t.Parallel()
-	dir, err := answering(t, withInfo(func(w http.ResponseWriter, r *http.Request) {
+	dir, err := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == infoPath {
+			http.Redirect(w, r, strings.Replace(r.URL.Path, "/org/model/", "/new/name/", 1), http.StatusTemporaryRedirect)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/api/models/new/name/") {
+			fmt.Fprint(w, `{"sha":"abc","siblings":[{"rfilename":"tokenizer.json"}]}`)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, "/org/model/") {
 			http.Redirect(w, r, strings.Replace(r.URL.Path, "/org/model/", "/new/name/", 1), http.StatusTemporaryRedirect)
 			return
@@ -109,7 +117,7 @@ func TestRenamedModel(t *testing.T) {
 		if r.Method == http.MethodGet {
 			fmt.Fprint(w, "new")
 		}
-	})).Fetch(t.Context(), "org/model", "")
+	}).Fetch(t.Context(), "org/model", "")
 	require.NoError(t, err)
 	data, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	require.NoError(t, err)

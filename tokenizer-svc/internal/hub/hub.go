@@ -92,7 +92,7 @@ type modelInfo struct {
 func (c *Client) info(ctx context.Context, model, revision string) (modelInfo, error) {
 	var info modelInfo
 	address := c.cfg.Address + "/api/models/" + escape(model) + "/revision/" + url.PathEscape(revision)
-	resp, err := c.do(ctx, http.MethodGet, address, 0)
+	resp, err := c.follow(ctx, address, 0) // a renamed model's answer is a redirect
 	if err != nil {
 		return info, err
 	}
