@@ -93,7 +93,8 @@ func (c *byteChain) next() {
 	c.n = 0
 }
 
-// Preparing that was late this many times in a row rests for restFor: the budget is not added to every request.
+// Preparing that was late this many times, one after another, rests for restFor: the budget is not added to every request.
+// Requests that were under way together count once, or a single stall of the machine would make all their successors guess.
 const (
 	restAfter = 3
 	restFor   = 5 * time.Second
@@ -108,6 +109,7 @@ type rests struct {
 
 type rest struct {
 	late  int
+	last  time.Time // when the last one of late was given up
 	until time.Time
 }
 
@@ -121,8 +123,8 @@ func (r *rests) now(model string) bool {
 	return m != nil && m.late >= restAfter && time.Now().Before(m.until)
 }
 
-// note counts lateness in a row; being in time once forgets it.
-func (r *rests) note(model string, late bool) {
+// note counts lateness in a row, of preparing that was begun after the last one was given up; being in time once forgets it.
+func (r *rests) note(model string, late bool, begun time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !late {
@@ -134,10 +136,11 @@ func (r *rests) note(model string, late bool) {
 		m = &rest{}
 		r.models[model] = m
 	}
-	if m == nil {
+	if m == nil || begun.Before(m.last) {
 		return
 	}
+	m.last = time.Now()
 	if m.late++; m.late >= restAfter {
-		m.until = time.Now().Add(restFor)
+		m.until = m.last.Add(restFor)
 	}
 }

@@ -100,6 +100,7 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 	if p.resting.now(m.Base) {
 		return nil, ReasonSlow
 	}
+	begun := time.Now()
 	bounded := deadline.With(ctx, p.cfg.Budget)
 	defer bounded.End()
 	out, reason := p.ask(bounded, q, m)
@@ -107,7 +108,7 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 	if out == nil && late {
 		reason = ReasonSlow
 	}
-	p.resting.note(m.Base, late)
+	p.resting.note(m.Base, late, begun)
 	return out, reason
 }
 

@@ -265,6 +265,31 @@ func TestSlownessCostsTheBudgetOnlyAtFirst(t *testing.T) {
 	})
 }
 
+// TestOneStallIsOneSlowness: requests that one stall makes late together count once, those that come after it anew.
+func TestOneStallIsOneSlowness(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRests()
+		for stall := range restAfter {
+			require.False(t, r.now("b"), "stall %d", stall)
+			begun := time.Now()
+			for range 40 { // begun up to the stall's end, given up one after another
+				time.Sleep(10 * time.Millisecond)
+				r.note("b", true, begun)
+			}
+			time.Sleep(time.Second)
+		}
+		require.True(t, r.now("b"))
+		require.False(t, r.now("other"))
+		time.Sleep(restFor)
+		require.False(t, r.now("b"))
+		r.note("b", true, time.Now())
+		require.True(t, r.now("b"), "one more is enough after a rest")
+		r.note("b", false, time.Now())
+		require.False(t, r.now("b"), "being in time forgets")
+	})
+}
+
 func TestTheClientLeavingIsNoSlowness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
