@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/kvmesh/kvmesh/services/kit/rpc"
+
+	"github.com/kvmesh/kvmesh/gateway/internal/rest"
 )
 
 // headerTimeout bounds how long a client may take to send a request's head.
@@ -34,7 +36,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.once.Do(func() { close(s.bound) })
 	server := &http.Server{
 		Handler: s.edge, ReadHeaderTimeout: headerTimeout, IdleTimeout: clientIdleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug), ConnContext: rest.ConnContext,
 	}
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -64,6 +66,7 @@ func (s *Service) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for REST: %w", err)
 	}
+	ln = rest.NewGathering(ln)
 	if s.cfg.TLSCert == "" {
 		return ln, nil
 	}

@@ -21,6 +21,7 @@ import (
 type call struct {
 	w     http.ResponseWriter
 	flush interface{ FlushError() error }
+	conn  *gathered // nil where writes cannot be joined
 	in    *inbound.Call
 	wrote bool
 	plain bool // the length is known: nothing to flush
@@ -69,6 +70,18 @@ func (c *call) Head(h *reply.Head) error {
 
 // Data writes and, for streams, flushes.
 func (c *call) Data(p []byte) error {
+	if c.conn == nil || len(p) <= gatherAbove {
+		return c.data(p)
+	}
+	c.conn.gather()
+	err := c.data(p)
+	if c.conn.release() != nil {
+		return errGone
+	}
+	return err
+}
+
+func (c *call) data(p []byte) error {
 	if len(p) > 0 {
 		if _, err := c.w.Write(p); err != nil {
 			return errGone

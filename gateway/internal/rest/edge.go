@@ -85,7 +85,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Edge, error) {
 func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec := &flight.Record{ID: requestID(r.Header), Operation: "none", Start: e.deps.Clock()}
 	in := &inbound.Call{Record: rec, Header: r.Header}
-	c := &call{w: w, in: in}
+	c := &call{w: w, in: in, conn: connOf(r.Context())}
 	in.Context, in.Writer, in.Later = r.Context(), c, c.postpone
 	c.flush, _ = w.(interface{ FlushError() error })
 	h := w.Header()

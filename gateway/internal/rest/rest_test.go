@@ -79,6 +79,7 @@ func doors(t *testing.T, s *service, interceptors ...grpc.StreamServerIntercepto
 		})
 		require.NoError(t, err)
 		ts := httptest.NewUnstartedServer(e)
+		ts.Listener, ts.Config.ConnContext = NewGathering(ts.Listener), ConnContext
 		ts.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		ts.Start()
 		t.Cleanup(ts.Close)
