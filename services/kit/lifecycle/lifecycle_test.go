@@ -219,6 +219,16 @@ func TestReadyIsAwaited(t *testing.T) {
 		require.NoError(t, g.Stop(t.Context()))
 
 		begin = time.Now()
+		late := slow
+		late.Late = true
+		g, err = lifecycle.NewGroup(kittest.Logger(t), late, j.component("beside", "slow"))
+		require.NoError(t, err)
+		require.NoError(t, g.Start(t.Context()))
+		require.Zero(t, time.Since(begin), "what is late is not waited for")
+		require.Equal(t, []lifecycle.NotReady{{Name: "slow", Why: "loading"}}, g.NotReady(t.Context()))
+		require.NoError(t, g.Stop(t.Context()))
+
+		begin = time.Now()
 		g, err = lifecycle.NewGroup(kittest.Logger(t), slow)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -46,8 +46,8 @@ func (c *LogConfig) Validate() error {
 	return f.Err()
 }
 
-// NewLogger makes a logger whose lines carry service=name. A configuration that Validate refuses logs text at info. Where
-// w is a LogWriter, lines of warn and above are written at once.
+// NewLogger makes a logger whose lines carry service=name; an empty one is for who names its parts itself. A configuration
+// that Validate refuses logs text at info. Where w is a LogWriter, lines of warn and above are written at once.
 func NewLogger(cfg LogConfig, w io.Writer, service string) *slog.Logger {
 	opts := &slog.HandlerOptions{}
 	var level slog.Level
@@ -60,6 +60,9 @@ func NewLogger(cfg LogConfig, w io.Writer, service string) *slog.Logger {
 	}
 	if held, ok := w.(*LogWriter); ok {
 		h = urgent{h, held}
+	}
+	if service == "" {
+		return slog.New(h)
 	}
 	return slog.New(h).With("service", service)
 }

@@ -72,7 +72,7 @@ func New(cfg Config, deps Deps) (*Mesh, error) {
 			Name: p.name, Needs: p.needs, Start: p.start, Run: p.run, Stop: p.stop, Ready: p.ready, Grace: stopGrace,
 		})
 	}
-	m.group, err = lifecycle.NewGroup(deps.Log, components...)
+	m.group, err = lifecycle.NewGroup(deps.Log.With("service", "mesh"), components...)
 	return m, err
 }
 

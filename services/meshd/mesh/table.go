@@ -73,7 +73,7 @@ func (m *Mesh) natsComponent() lifecycle.Component {
 		return c
 	}
 	c.Start = func(ctx context.Context) error {
-		server, err := embed.Start(ctx, m.cfg.NATS, m.deps.Log)
+		server, err := embed.Start(ctx, m.cfg.NATS, m.deps.Log.With("service", NATS))
 		m.shared.nats = server
 		return err
 	}

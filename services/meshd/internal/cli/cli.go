@@ -172,8 +172,8 @@ func (p *Process) logger(cfg mesh.Config) (*slog.Logger, func()) {
 		p.OnMemory(cfg.Memory)
 	}
 	out := obs.NewLogWriter(p.Stderr, cfg.Log.Flush)
-	log := obs.NewLogger(cfg.Log, out, "mesh")
-	quietGRPC(log)
+	log := obs.NewLogger(cfg.Log, out, "") // each part adds its name
+	quietGRPC(log.With("service", "mesh"))
 	return log, out.Close
 }
 

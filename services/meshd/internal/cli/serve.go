@@ -37,7 +37,7 @@ func (c *serveCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	h := &host{mesh: m, log: log, process: p, ready: func() {
+	h := &host{mesh: m, log: log.With("service", "mesh"), process: p, ready: func() {
 		fmt.Fprintf(p.Stdout, "serving %s\n", strings.Join(c.Services, ", "))
 	}}
 	return h.run(ctx)

@@ -19,9 +19,6 @@ import (
 	"github.com/kvmesh/kvmesh/services/meshd/mesh"
 )
 
-// startLimit bounds a start: a model's files may come from a slow disk or a hub.
-const startLimit = 10 * time.Minute
-
 // tellEvery is the pause between looks at what a start waits for; a mesh with files at hand is ready before the first.
 const tellEvery = 3 * time.Second
 
@@ -61,7 +58,7 @@ func (c *upCommand) Run(ctx context.Context, p *Process) error {
 	if err != nil {
 		return err
 	}
-	h := &host{mesh: m, log: log, process: p}
+	h := &host{mesh: m, log: log.With("service", "mesh"), process: p}
 	h.ready = func() {
 		greet(p.Stdout, greeting{
 			url: browsable(m.URL(ctx)), grpc: m.Config().Gateway.Server.Address, admin: browsable(h.admin.Addr()), models: models(m.Config()),
@@ -112,9 +109,10 @@ func (h *host) run(ctx context.Context) error {
 	return h.wait(ctx)
 }
 
-// start brings the mesh up; a signal meanwhile ends it, and done is true.
+// start brings the mesh up; a signal meanwhile ends it, and done is true. It waits as long as it takes, and says for
+// what: files may come from a slow disk or a hub, and workers when they like.
 func (h *host) start(ctx context.Context) (done bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { started <- h.mesh.Start(ctx) }() // ends with cancel at the latest
