@@ -14,6 +14,7 @@ package conf
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -82,9 +83,9 @@ func load(src Source, root target) error {
 	l.overlayEnv(node, root)
 	l.overlaySets(node, root, src.Sets)
 	l.decode("", node, root)
-	if l.faults.list == nil { // values that could not be read would only cause more faults
-		finish(&l.faults, root)
-	}
+	var judged Faults
+	finish(&judged, root)
+	l.add(judged)
 	return Blame(src, l.faults.Err())
 }
 
@@ -93,6 +94,28 @@ type loader struct {
 	env    map[string]string
 	ignore map[string]bool
 	faults Faults
+	// meant are the paths that unknown keys seem to mean.
+	meant []string
+}
+
+// add takes over what validation found, but for what is only wrong because a value could not be read or stands under a
+// misspelled key: one run reports all that is to mend, and nothing twice.
+func (l *loader) add(judged Faults) {
+	unread := l.meant
+	for _, f := range l.faults.list {
+		unread = append(unread, f.Path)
+	}
+	for _, f := range judged.list {
+		if !slices.ContainsFunc(unread, func(path string) bool { return within(f.Path, path) }) {
+			l.faults.list = append(l.faults.list, f)
+		}
+	}
+}
+
+// within reports whether a path is another or lies under it; the empty one holds all.
+func within(path, around string) bool {
+	rest, ok := strings.CutPrefix(path, around)
+	return ok && (rest == "" || around == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // readFile returns the file's top mapping, an empty one for no file or an empty file.

@@ -147,6 +147,15 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 			"limits.queue: is not a whole number (line 2)", "limits.timeout: is not a duration (300ms, 5s, 2h) (line 3)",
 			`limits.body: "huge" is not a size`, "verbose: is not a true or false (line 5)", "bad: unknown key (line 6)",
 		}},
+		{"unknown key and wrong value", "bad: 1\nlimits: {queue: -1, timeout: -1s}", conf.Source{}, []string{
+			"bad: unknown key (line 1)", "limits.queue: must be positive", "limits.timeout: must not be negative",
+		}},
+		{"unreadable value and wrong value", "limits: {queue: many, timeout: -1s}", conf.Source{}, []string{
+			"limits.queue: is not a whole number (line 1)", "limits.timeout: must not be negative",
+		}},
+		{"misspelled section", "limit: {queue: -1}", conf.Source{Sets: []string{"limits.timeout=-1s"}}, []string{
+			`limit: unknown key (line 1); did you mean "limits"?`,
+		}},
 		{"twice", "verbose: true\nverbose: false", conf.Source{}, []string{"verbose: is written twice (line 2)"}},
 		{"no mapping", "limits: 3", conf.Source{}, []string{"limits: must be a mapping of keys (line 1)"}},
 		{"top is a list", "[1]", conf.Source{}, []string{"must be a mapping of keys (line 1)"}},

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,6 +42,8 @@ func (l *loader) unknown(at string, key *yaml.Node, t target) {
 	hint := ""
 	if name, ok := nearest(key.Value, t.keys()); ok {
 		hint = fmt.Sprintf("; did you mean %q?", name)
+		parent, _ := strings.CutSuffix(at, key.Value)
+		l.meant = append(l.meant, parent+name)
 	}
 	l.faults.Add(at, "unknown key%s%s", line(key), hint)
 }

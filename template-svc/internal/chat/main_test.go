@@ -1,0 +1,9 @@
+package chat
+
+import (
+	"testing"
+
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+)
+
+func TestMain(m *testing.M) { kittest.Leak(m) }

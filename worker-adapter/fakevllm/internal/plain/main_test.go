@@ -1,0 +1,9 @@
+package plain_test
+
+import (
+	"testing"
+
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+)
+
+func TestMain(m *testing.M) { kittest.Leak(m) }
