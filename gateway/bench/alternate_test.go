@@ -100,8 +100,8 @@ func (t *turn) send(tb testing.TB, request []byte) {
 	require.NoError(tb, err)
 	resp, err := http.ReadResponse(t.in, nil)
 	require.NoError(tb, err)
-	_, err = io.Copy(io.Discard, resp.Body)
+	said, err := io.ReadAll(resp.Body)
 	require.NoError(tb, err)
 	t.latencies = append(t.latencies, time.Since(begun))
-	require.Equal(tb, http.StatusOK, resp.StatusCode)
+	require.Equal(tb, http.StatusOK, resp.StatusCode, "%s: %s", t.arm.name, said)
 }
