@@ -1,8 +1,6 @@
 package mirror
 
 import (
-	"slices"
-
 	"github.com/kvmesh/kvmesh/services/kit/kvblock"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
 )
@@ -27,6 +25,7 @@ func (m *Mirror) stored(ev *kvevents.Event) {
 		m.stats.Irregular++
 	}
 	r := m.run(s, ev)
+	s.index.warm(ev.Hashes)
 	for i, h := range ev.Hashes {
 		b := s.put(h)
 		s.keep(b, slot)
@@ -50,7 +49,7 @@ func (m *Mirror) resized(t Tier, ev *kvevents.Event) bool {
 
 // keep counts one more copy.
 func (s *store) keep(b *block, slot int) {
-	n := b.ref(slot)
+	n := s.ref(b, slot)
 	*n++
 	s.copies++
 	if *n > 1 {
@@ -66,7 +65,6 @@ type run struct {
 	// prev is the chain's value before the next block and state what is known of it.
 	prev  uint64
 	state content
-	arena []uint64
 }
 
 // link is block i of a run.
@@ -83,7 +81,7 @@ func (r *run) follow(b *block) {
 	}
 	r.state = b.content
 	if b.content == known {
-		r.prev = b.last()
+		r.prev = b.tail[0]
 	}
 }
 
@@ -105,11 +103,11 @@ func (m *Mirror) run(s *store, ev *kvevents.Event) *run {
 // chain is the value after a block, looked for in the event's own tier first: hashes name content, wherever it lies.
 func (m *Mirror) chain(s *store, hash uint64) (uint64, content) {
 	if b := s.find(hash); b != nil && b.content != orphaned {
-		return b.last(), b.content
+		return b.tail[0], b.content
 	}
 	for _, other := range m.tiers {
 		if b := other.find(hash); b != nil && b.content == known {
-			return b.last(), known
+			return b.tail[0], known
 		}
 	}
 	return 0, orphaned
@@ -120,19 +118,20 @@ func (m *Mirror) learn(s *store, b *block, l link) {
 	r := l.run
 	b.space, b.content = r.space, r.state
 	if !r.ev.Regular() {
-		m.borrow(b)
+		m.borrow(s, b)
 		return
 	}
 	m.place(s, b, l)
 	if r.state != known {
 		return
 	}
-	b.units = m.unitsOf(r, l.i)
-	if b.units == nil {
+	units := m.unitsOf(r, l.i)
+	if units == nil {
 		m.stats.Unplaced++
 		b.content = opaque
 		return
 	}
+	s.learn(b, units)
 	m.adoptOrphans(s, b)
 }
 
@@ -152,21 +151,14 @@ func (m *Mirror) place(s *store, b *block, l link) {
 
 // borrow fills an opaque block from another tier that knows the same hash: connectors announce an offloaded block
 // without its ids (vLLM without self_describing_kv_events).
-func (m *Mirror) borrow(b *block) {
-	for _, s := range m.tiers {
-		if other := s.find(b.hash); other != nil && other.content == known {
-			b.units, b.content, b.space = other.units, known, other.space
+func (m *Mirror) borrow(s *store, b *block) {
+	for _, tier := range m.tiers {
+		if other := tier.find(b.hash); other != nil && other.content == known {
+			s.learn(b, tier.unitsOf(other))
+			b.space = other.space
 			return
 		}
 	}
-}
-
-// last is the value that continues the chain after b.
-func (b *block) last() uint64 {
-	if len(b.units) == 0 {
-		return 0
-	}
-	return b.units[len(b.units)-1]
 }
 
 // cut says how a worker block becomes units.
@@ -189,31 +181,29 @@ func cutOf(root uint64, blockTokens int) cut {
 	return cut{root: kvblock.BlockRoot(root, blockTokens), tokens: blockTokens, units: 1}
 }
 
-// unitsOf hashes block i of a run, or returns nil when its extras cannot be placed: a multimodal item says where it
+// unitsOf hashes block i of a run, valid until the next call, or returns nil when its extras cannot be placed: a multimodal item says where it
 // begins but not where it ends, so only a block that is one unit can carry it.
 func (m *Mirror) unitsOf(r *run, i int) []uint64 {
 	x, ok := r.ev.Extra(i)
 	if !ok || len(x.Items) > 0 && r.cut.units > 1 {
 		return nil
 	}
-	return r.hash(i, x)
+	return m.hash(r, i, x)
 }
 
-// hash appends block i's units to the run's memory, which all blocks of the event share.
-func (r *run) hash(i int, x kvblock.Extra) []uint64 {
-	if r.arena == nil {
-		r.arena = make([]uint64, 0, (len(r.ev.Hashes)-i)*r.cut.units)
-	}
+// hash makes block i's units in memory that the next call uses again.
+func (m *Mirror) hash(r *run, i int, x kvblock.Extra) []uint64 {
 	var extra []byte
 	if x.Salt != "" || len(x.Items) > 0 {
 		extra = kvblock.AppendExtra(nil, x)
 	}
 	ids := r.ev.TokenIDs[i*r.ev.BlockTokens : (i+1)*r.ev.BlockTokens]
-	start, prev := len(r.arena), r.prev
+	prev := r.prev
+	m.hashed = m.hashed[:0]
 	for u := range r.cut.units {
 		prev = kvblock.Next(r.cut.root, prev, ids[u*r.cut.tokens:(u+1)*r.cut.tokens], extra)
-		r.arena = append(r.arena, prev)
+		m.hashed = append(m.hashed, prev)
 		extra = nil
 	}
-	return slices.Clip(r.arena[start:])
+	return m.hashed
 }

@@ -85,7 +85,7 @@ type Stats struct {
 func (m *Mirror) Stats() Stats {
 	st := m.stats
 	for _, s := range m.tiers {
-		st.Blocks += len(s.index)
+		st.Blocks += s.index.used
 		st.Copies += s.copies
 		st.Units += s.units.held
 	}
@@ -107,7 +107,7 @@ func (m *Mirror) Count() int {
 }
 
 // Blocks is the number of blocks that a tier holds, claimed or not.
-func (m *Mirror) Blocks(t Tier) int { return len(m.tiers[t].index) }
+func (m *Mirror) Blocks(t Tier) int { return m.tiers[t].index.used }
 
 // Digest is the order-free digest over all units of all tiers, as kvblock.Digest makes it.
 func (m *Mirror) Digest() uint64 {

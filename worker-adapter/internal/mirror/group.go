@@ -55,8 +55,8 @@ func (s *store) slot(ev *kvevents.Event) (slot int, ok bool) {
 	}
 	if s.hybrid() {
 		s.rule()
-		for hash := range s.index {
-			s.touch(hash)
+		for b := range s.live() {
+			s.touch(b.hash)
 		}
 	}
 	return len(s.groups) - 1, true
@@ -110,10 +110,8 @@ func (s *store) hybrid() bool { return len(s.groups) > 1 }
 func (s *store) becomeHybrid() {
 	s.dirty = map[uint64]struct{}{}
 	s.children = map[uint64][]uint64{}
-	for i := range s.slab {
-		if b := &s.slab[i]; b.total() > 0 {
-			s.adopt(b)
-		}
+	for b := range s.live() {
+		s.adopt(b)
 	}
 }
 
@@ -211,7 +209,7 @@ func (s *store) judge(hash uint64) {
 // serves is true when a group holds its need of blocks in a row up to b, or all from the start of the sequence.
 func (s *store) serves(b *block, slot int) bool {
 	for left := s.groups[slot].need; ; left-- {
-		if b == nil || b.copiesIn(slot) == 0 {
+		if b == nil || s.copiesIn(b, slot) == 0 {
 			return false
 		}
 		if left == 1 || !b.hasParent && b.content == known {

@@ -172,3 +172,26 @@ func TestGroupsBounded(t *testing.T) {
 	require.Equal(t, 64, m.Stats().Groups)
 	require.EqualValues(t, 36, m.Stats().Skipped)
 }
+
+// TestHybridFullOnly: blocks that only the first group ever had come and go as others do.
+func TestHybridFullOnly(t *testing.T) {
+	t.Parallel()
+	m := mirror.New(mirror.Config{Model: model})
+	full, slide := stored(16, 0, 1), stored(16, 0, 1)
+	full.SpecKind = "full_attention"
+	slide.SpecKind, slide.Group, slide.WindowTokens = "sliding_window", 1, 32
+	step(m, full, slide)
+	require.Equal(t, 3, m.Count(), "path, boundary and mark")
+	for h := uint64(2); h < 40; h++ {
+		ev := stored(16, 1, h)
+		ev.SpecKind = "full_attention"
+		step(m, ev)
+		require.Equal(t, 4, m.Count(), "it is on the path")
+		step(m, removed(h))
+		require.Equal(t, 3, m.Count())
+		step(m, ev)
+		step(m, removed(h))
+	}
+	require.Equal(t, 1, m.Stats().Blocks)
+	require.Equal(t, 2, m.Stats().Copies)
+}

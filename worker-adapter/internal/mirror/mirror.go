@@ -57,8 +57,10 @@ type Mirror struct {
 	spaces  []space
 	orphans orphanage
 	reset   bool
-	stats   Stats
-	delta   Delta
+	// hashed is the memory of unitsOf.
+	hashed []uint64
+	stats  Stats
+	delta  Delta
 }
 
 // space is a namespace: the base model or one LoRA adapter.

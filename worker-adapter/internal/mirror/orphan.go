@@ -112,7 +112,7 @@ func (m *Mirror) adoptOrphans(s *store, b *block) {
 		return
 	}
 	type end struct{ hash, value uint64 }
-	for todo := []end{{b.hash, b.last()}}; len(todo) > 0; todo = todo[1:] {
+	for todo := []end{{b.hash, b.tail[0]}}; len(todo) > 0; todo = todo[1:] {
 		for _, w := range m.orphans.take(todo[0].hash) {
 			r := &run{ev: &w.ev, space: w.space, cut: w.cut, prev: todo[0].value, state: known}
 			for i, h := range w.ev.Hashes {
@@ -132,7 +132,7 @@ func (m *Mirror) adoptOrphans(s *store, b *block) {
 func (m *Mirror) reveal(hash uint64, units []uint64) {
 	for _, s := range m.tiers {
 		if b := s.find(hash); b != nil && b.content == orphaned {
-			b.units, b.content = units, known
+			s.learn(b, units)
 			s.refresh(b)
 		}
 	}

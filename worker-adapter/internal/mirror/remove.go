@@ -6,13 +6,14 @@ import "github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
 func (m *Mirror) removed(ev *kvevents.Event) {
 	s := m.tiers[tierOf(ev.Medium, ev.Remote)]
 	slot, ok := s.knownSlot(ev.Group)
+	s.warm(ev.Hashes)
 	for i, h := range ev.Hashes {
 		b := s.find(h)
-		if !ok || b == nil || b.copiesIn(slot) == 0 {
+		if !ok || b == nil || s.copiesIn(b, slot) == 0 {
 			m.stats.UnknownRemovals++
 			continue
 		}
-		s.take(b, slot, m.left(ev, i, b.copiesIn(slot)))
+		s.take(b, slot, m.left(ev, i, s.copiesIn(b, slot)))
 	}
 }
 
@@ -29,10 +30,10 @@ func (m *Mirror) left(ev *kvevents.Event, i int, n uint32) uint32 {
 
 // take lowers a block's copies in a group to left and forgets the block with its last copy.
 func (s *store) take(b *block, slot int, left uint32) {
-	n := b.ref(slot)
+	n := s.ref(b, slot)
 	s.copies -= int(*n - left)
 	*n = left
-	if b.total() == 0 {
+	if s.total(b) == 0 {
 		s.drop(b)
 		return
 	}
@@ -48,8 +49,8 @@ func (s *store) trim() int {
 		b := s.find(s.surplus[0])
 		s.surplus = s.surplus[1:]
 		for slot := range s.groups {
-			if b != nil && b.copiesIn(slot) > 1 {
-				s.take(b, slot, b.copiesIn(slot)-1)
+			if b != nil && s.copiesIn(b, slot) > 1 {
+				s.take(b, slot, s.copiesIn(b, slot)-1)
 				break
 			}
 		}
@@ -63,7 +64,7 @@ func (s *store) trim() int {
 
 // boundSurplus forgets the oldest half of the surplus list when it outgrows the tier: its blocks have likely gone.
 func (s *store) boundSurplus() {
-	if len(s.surplus) > len(s.index)+1024 {
+	if len(s.surplus) > s.index.used+1024 {
 		s.surplus = append([]uint64(nil), s.surplus[len(s.surplus)/2:]...)
 	}
 }

@@ -1,6 +1,10 @@
 package mirror
 
-import "github.com/kvmesh/kvmesh/services/kit/kvblock"
+import (
+	"iter"
+
+	"github.com/kvmesh/kvmesh/services/kit/kvblock"
+)
 
 // content says what is known of a block's content.
 type content uint8
@@ -17,16 +21,19 @@ const (
 // none is the index of no block.
 const none = -1
 
-// block is one of the worker's hashes with at least one copy.
+// block is one of the worker's hashes with at least one copy. It has no pointers: the collector passes the slab by.
 type block struct {
 	hash uint64
 	// parent is valid with hasParent; without it the block starts a sequence.
 	parent uint64
-	// units are the block's own units, in order; the last one continues the chain.
-	units []uint64
-	// refs counts the copies in group slot 0, more those in the slots after it.
+	// tail is the block's last unit, which continues the chain; many is where all lie when there are more than one,
+	// count how many there are.
+	tail        [1]uint64
+	many, count int32
+	// at is the block's own place in the slab.
+	at int32
+	// refs counts the copies in group slot 0.
 	refs  uint32
-	more  []uint32
 	space int32
 	// older and newer link the blocks in the order in which they were last stored.
 	older, newer int32
@@ -46,9 +53,13 @@ type claim struct {
 
 // store is one tier: the worker's blocks by hash, their order of age, and the units they make.
 type store struct {
-	index  map[uint64]int32
-	slab   []block
+	index blockTable
+	slab  []block
+	// more counts, by place in the slab, the copies in the group slots after the first; hybrid models only.
+	more   [][]uint32
 	free   []int32
+	pool   unitPool
+	warmed int32
 	units  unitSet
 	groups []group
 	// oldest and newest are the ends of the age list.
@@ -67,23 +78,33 @@ type store struct {
 
 // newStore is an empty tier.
 func newStore(limit int) *store {
-	return &store{
-		index: map[uint64]int32{}, units: unitSet{index: map[uint64]int32{}}, oldest: none, newest: none, limit: limit,
-	}
+	return &store{oldest: none, newest: none, limit: limit}
 }
 
 // find is the block of a hash, or nil. The pointer is valid until the next put.
 func (s *store) find(hash uint64) *block {
-	if i, ok := s.index[hash]; ok {
+	if i := s.index.find(s.slab, hash); i != none {
 		return &s.slab[i]
 	}
 	return nil
 }
 
+// warm brings the blocks of hashes near: what is read of one does not wait for what is read of another.
+func (s *store) warm(hashes []uint64) {
+	s.index.warm(hashes)
+	sum := int32(0)
+	for _, h := range hashes {
+		if i := s.index.find(s.slab, h); i != none {
+			sum += s.slab[i].at
+		}
+	}
+	s.warmed = sum
+}
+
 // put finds or makes a block and makes it the newest.
 func (s *store) put(hash uint64) *block {
-	i, ok := s.index[hash]
-	if ok {
+	i := s.index.find(s.slab, hash)
+	if i != none {
 		s.unlink(i)
 	} else {
 		if n := len(s.free); n > 0 {
@@ -93,8 +114,8 @@ func (s *store) put(hash uint64) *block {
 			i = int32(len(s.slab))
 			s.slab = append(s.slab, block{})
 		}
-		s.slab[i] = block{hash: hash}
-		s.index[hash] = i
+		s.slab[i] = block{hash: hash, at: i}
+		s.index.insert(hash, i)
 	}
 	s.link(i)
 	return &s.slab[i]
@@ -130,14 +151,17 @@ func (s *store) unlink(i int32) {
 // drop forgets a block with all its copies.
 func (s *store) drop(b *block) {
 	s.claim(b, claim{})
-	s.copies -= b.total()
+	s.copies -= s.total(b)
 	if s.hybrid() {
 		s.disown(b)
 	}
-	i := s.index[b.hash]
-	s.unlink(i)
-	delete(s.index, b.hash)
-	s.free = append(s.free, i)
+	s.unlearn(b)
+	s.unlink(b.at)
+	s.index.remove(b.hash, b.at)
+	s.free = append(s.free, b.at)
+	if int(b.at) < len(s.more) {
+		s.more[b.at] = nil
+	}
 	*b = block{}
 }
 
@@ -147,10 +171,10 @@ func (s *store) claim(b *block, c claim) {
 		c = claim{}
 	}
 	if c.held != b.told.held {
-		s.change(b.units, c.held)
+		s.change(s.unitsOf(b), c.held)
 	}
 	if c.ends != b.told.ends {
-		mark := [1]uint64{kvblock.Boundary(b.last())}
+		mark := [1]uint64{kvblock.Boundary(b.tail[0])}
 		s.change(mark[:], c.ends)
 	}
 	b.told = c
@@ -167,41 +191,58 @@ func (s *store) change(units []uint64, in bool) {
 
 // dropSpace makes the blocks of a namespace opaque.
 func (s *store) dropSpace(ns int32) {
-	for _, i := range s.index {
-		if b := &s.slab[i]; b.space == ns {
+	for b := range s.live() {
+		if b.space == ns {
 			s.claim(b, claim{})
-			b.content, b.units = opaque, nil
+			s.unlearn(b)
+			b.content = opaque
+		}
+	}
+}
+
+// live walks over all blocks, in no order.
+func (s *store) live() iter.Seq[*block] {
+	return func(yield func(*block) bool) {
+		for i := range s.slab {
+			if b := &s.slab[i]; s.total(b) > 0 && !yield(b) {
+				return
+			}
 		}
 	}
 }
 
 // total is the number of copies in all groups.
-func (b *block) total() int {
+func (s *store) total(b *block) int {
 	n := int(b.refs)
-	for _, r := range b.more {
-		n += int(r)
+	if int(b.at) < len(s.more) {
+		for _, r := range s.more[b.at] {
+			n += int(r)
+		}
 	}
 	return n
 }
 
 // ref is the counter of a group slot.
-func (b *block) ref(slot int) *uint32 {
+func (s *store) ref(b *block, slot int) *uint32 {
 	if slot == 0 {
 		return &b.refs
 	}
-	for len(b.more) < slot {
-		b.more = append(b.more, 0)
+	for len(s.more) < len(s.slab) {
+		s.more = append(s.more, nil)
 	}
-	return &b.more[slot-1]
+	for len(s.more[b.at]) < slot {
+		s.more[b.at] = append(s.more[b.at], 0)
+	}
+	return &s.more[b.at][slot-1]
 }
 
 // copiesIn is the number of copies in a group slot.
-func (b *block) copiesIn(slot int) uint32 {
+func (s *store) copiesIn(b *block, slot int) uint32 {
 	if slot == 0 {
 		return b.refs
 	}
-	if slot > len(b.more) {
+	if int(b.at) >= len(s.more) || slot > len(s.more[b.at]) {
 		return 0
 	}
-	return b.more[slot-1]
+	return s.more[b.at][slot-1]
 }
