@@ -14,6 +14,7 @@ import (
 // metrics are the adapter's. The worker's id is a constant label: several adapters fit in one process.
 type metrics struct {
 	gaps, replayed, restarts, undecodable prometheus.Counter
+	unreplayed                            prometheus.Counter
 	deltas, units, lost, epochs           prometheus.Counter
 	snapshots                             prometheus.Counter
 	state, events, silent                 prometheus.Gauge
@@ -29,6 +30,7 @@ func newMetrics(r prometheus.Registerer, worker string) *metrics {
 		replayed:    f.counter("event_batches_replayed_total", "Event batches fetched from the replay socket."),
 		restarts:    f.counter("event_restarts_total", "Event sequences that could not be continued."),
 		undecodable: f.counter("event_batches_undecodable_total", "Event batches that are no msgpack."),
+		unreplayed:  f.counter("event_gaps_unreplayed_total", "Holes that no replay filled: what is known begins after them."),
 		deltas:      f.counter("deltas_total", "Messages published about the cache, heartbeats included."),
 		units:       f.counter("delta_units_total", "Units added and removed in published deltas."),
 		lost:        f.counter("deltas_lost_total", "Deltas that could not be published."),
@@ -84,7 +86,9 @@ func (f factory) vec(name, help string, labels ...string) *prometheus.GaugeVec {
 
 // feed is what a rank's feed counts.
 func (m *metrics) feed() feed.Metrics {
-	return feed.Metrics{Gaps: m.gaps, Replayed: m.replayed, Restarts: m.restarts, Undecodable: m.undecodable}
+	return feed.Metrics{
+		Gaps: m.gaps, Replayed: m.replayed, Restarts: m.restarts, Undecodable: m.undecodable, Unreplayed: m.unreplayed,
+	}
 }
 
 // stream is what a rank's stream counts.

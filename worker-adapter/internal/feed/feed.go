@@ -50,6 +50,9 @@ type Config struct {
 	Replay string
 	// ReplayIdle is the longest silence within a replay; 0 is the client's own default.
 	ReplayIdle time.Duration
+	// ReplayWithin is how long live batches wait for a replay that brings nothing; 0 is 5 s. Then the feed goes on
+	// without what it missed.
+	ReplayWithin time.Duration
 	// PendingBytes bounds the live batches kept back during a replay. Beyond it they are dropped and fetched by
 	// another replay.
 	PendingBytes int
@@ -59,6 +62,9 @@ type Config struct {
 
 // defaultIdleCheck is how long a lost last batch stays unseen. The answer is one batch, known already.
 const defaultIdleCheck = 10 * time.Second
+
+// defaultReplayWithin is some thirty times what a busy publisher's answer takes.
+const defaultReplayWithin = 5 * time.Second
 
 // DefaultPendingBytes holds the steps of several seconds of a busy worker.
 const DefaultPendingBytes = 64 << 20
@@ -95,6 +101,8 @@ type Feed struct {
 	held    int
 	mend    chan mended
 	tries   int
+	// began is when the present attempts to fill one gap began.
+	began time.Time
 	// dropped is true when live batches were dropped during the present replay.
 	dropped bool
 	// idle is true when nothing was heard since the last tick.
@@ -104,8 +112,8 @@ type Feed struct {
 // Metrics counts what happens to batches; any field may be nil.
 type Metrics struct {
 	// Gaps counts holes in the sequence, Replayed batches fetched, Restarts void sequences, Undecodable batches that
-	// are no msgpack.
-	Gaps, Replayed, Restarts, Undecodable Counter
+	// are no msgpack, Unreplayed gaps that no replay filled.
+	Gaps, Replayed, Restarts, Undecodable, Unreplayed Counter
 }
 
 // Counter is the part of a Prometheus counter that a feed needs.
@@ -145,6 +153,9 @@ func New(cfg Config, sink Sink, log *slog.Logger, metric Metrics) *Feed {
 	}
 	if cfg.IdleCheck == 0 {
 		cfg.IdleCheck = defaultIdleCheck
+	}
+	if cfg.ReplayWithin == 0 {
+		cfg.ReplayWithin = defaultReplayWithin
 	}
 	return &Feed{cfg: cfg, sink: sink, log: log, metric: metric, last: noSeq, live: noSeq}
 }

@@ -58,6 +58,8 @@ type bundle struct {
 	t    *testing.T
 	sink *sink
 	gaps counter
+	// unreplayed counts gaps that no replay filled.
+	unreplayed counter
 }
 
 // batch is a payload whose one event names hash n.
@@ -77,7 +79,9 @@ func follow(t *testing.T, p *zmqtest.Publisher, change func(*feed.Config)) *bund
 	if change != nil {
 		change(&cfg)
 	}
-	f := feed.New(cfg, b.sink, kittest.Logger(t), feed.Metrics{Gaps: &b.gaps})
+	f := feed.New(cfg, b.sink, kittest.Logger(t), feed.Metrics{
+		Gaps: &b.gaps, Unreplayed: &b.unreplayed,
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
@@ -127,4 +131,11 @@ func (b *bundle) incomplete(want bool) {
 		}
 		return nil
 	})
+}
+
+// fault is the replay's as the state tells it.
+func (b *bundle) fault() string {
+	b.sink.mu.Lock()
+	defer b.sink.mu.Unlock()
+	return b.sink.state.ReplayFault
 }

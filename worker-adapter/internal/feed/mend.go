@@ -16,6 +16,9 @@ const (
 	mendTries = 5
 	// mendBytes bounds one replay's memory; a publisher keeps 10,000 batches by default.
 	mendBytes = 512 << 20
+	// quietIdle bounds the silence in a check of an idle publisher, which has nothing else to do: what it publishes
+	// meanwhile waits.
+	quietIdle = 500 * time.Millisecond
 )
 
 // mended is a replay's result.
@@ -35,6 +38,9 @@ type mended struct {
 func (f *Feed) startMend(ctx context.Context) {
 	f.state.Mending = true
 	f.changed()
+	if f.tries == 0 {
+		f.began = time.Now()
+	}
 	f.fetch(ctx, mended{start: max(f.last, 0)})
 }
 
@@ -55,6 +61,7 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 	if f.tries > 0 {
 		wait = mendPause
 	}
+	req := f.request(r)
 	go func(out chan<- mended) {
 		if wait > 0 {
 			t := time.NewTimer(wait)
@@ -65,7 +72,7 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 			}
 		}
 		held := 0
-		r.err = zmq.Replay(ctx, f.request(r.start), func(u zmq.Update) error {
+		r.err = zmq.Replay(ctx, req, func(u zmq.Update) error {
 			if held += messageBytes + len(u.Payload); held > mendBytes {
 				return fmt.Errorf("replay of more than %d bytes: %w", mendBytes, errStop)
 			}
@@ -77,10 +84,20 @@ func (f *Feed) fetch(ctx context.Context, r mended) {
 	}(f.mend)
 }
 
-// request is a replay from a number on.
-func (f *Feed) request(start int64) zmq.Request {
-	return zmq.Request{Endpoint: f.cfg.Replay, Start: uint64(start), Idle: f.cfg.ReplayIdle}
+// request is a replay from a number on, whose silence ends with the time that the attempts have.
+func (f *Feed) request(r mended) zmq.Request {
+	idle := max(f.left(), mendPause)
+	if r.quiet {
+		idle = quietIdle
+	}
+	if f.cfg.ReplayIdle > 0 {
+		idle = min(idle, f.cfg.ReplayIdle)
+	}
+	return zmq.Request{Endpoint: f.cfg.Replay, Start: uint64(r.start), Idle: min(idle, zmq.DefaultIdle)}
 }
+
+// left is how long live batches may still wait for a replay.
+func (f *Feed) left() time.Duration { return f.cfg.ReplayWithin - time.Since(f.began) }
 
 // finishMend applies a replay and then what was kept back.
 func (f *Feed) finishMend(ctx context.Context, r mended) {
@@ -107,11 +124,11 @@ func (f *Feed) finishMend(ctx context.Context, r mended) {
 		n++
 	}
 	if n > 0 {
-		f.tries = 0
+		f.tries, f.began = 0, time.Now()
 	}
 	// A hole in the replay is asked for once more: the replay socket drops what its peer's queue cannot hold.
 	if r.err != nil || n < len(got) {
-		if f.tries++; f.tries < mendTries {
+		if f.tries++; f.tries < mendTries && f.left() > 0 {
 			f.startMend(ctx)
 			return
 		}
@@ -156,6 +173,7 @@ func (f *Feed) judge(r mended) ([]message, verdict) {
 // giveUp ends the attempts to replay. Where no answer said that the process is the one that was followed, it is taken
 // for another one.
 func (f *Feed) giveUp(r mended, known bool) {
+	count(f.metric.Unreplayed)
 	f.log.Warn("replay of KV events failed", "endpoint", f.cfg.Replay, "error", r.err)
 	if !known && len(r.got) == 0 && f.last != noSeq {
 		f.restart("the replay does not answer: it is not known which process publishes")

@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/feed"
+	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq/zmqtest"
 )
 
@@ -211,6 +214,38 @@ func TestScenarios(t *testing.T) {
 
 // impatient makes replays that are not answered fail at once.
 func impatient(c *feed.Config) { c.ReplayIdle = 20 * time.Millisecond }
+
+// TestMuteReplay: live batches wait for a replay socket that says nothing no longer than they may, however much silence
+// a replay is allowed. The fault is counted and named until a replay succeeds.
+func TestMuteReplay(t *testing.T) {
+	t.Parallel()
+	p := zmqtest.Start(t)
+	b := follow(t, p, func(c *feed.Config) {
+		c.ReplayIdle, c.ReplayWithin = time.Hour, 300*time.Millisecond
+	})
+	b.WaitSubscriber()
+	b.publish(1, 3)
+	b.expect(1, 3, 0)
+	b.Mute(true)
+	b.Lose(batch(b.t, 4))
+	b.publish(5, 7)
+	b.expect(5, 7, 1)
+	b.incomplete(true)
+	require.EqualValues(t, 1, b.unreplayed.n.Load())
+	require.Contains(t, b.fault(), zmq.ErrReplayCut.Error())
+
+	b.Mute(false)
+	next := uint64(8)
+	kittest.Eventually(t, func() error { // a machine under load may be too slow for the first
+		b.Lose(batch(b.t, next))
+		b.publish(next+1, next+1)
+		next += 2
+		if why := b.fault(); why != "" {
+			return errorf("still named: %s", why)
+		}
+		return nil
+	})
+}
 
 // TestPendingBound: live batches beyond the bound during a replay are dropped and fetched again.
 func TestPendingBound(t *testing.T) {

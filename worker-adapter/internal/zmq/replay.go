@@ -12,9 +12,11 @@ import (
 const (
 	// replayTotal bounds a replay; 10,000 batches over loopback take well under a second.
 	replayTotal = 30 * time.Second
-	// defaultIdle bounds the silence within one. A publisher answers between two steps, up to 0.16 s were seen; a lost
+	// DefaultIdle bounds the silence within one. A publisher answers between two steps, up to 0.16 s were seen; a lost
 	// end marker looks like silence.
-	defaultIdle = 3 * time.Second
+	DefaultIdle = 3 * time.Second
+	// connectMin is the least that a connection and its greeting get, however short the silence may be.
+	connectMin = 500 * time.Millisecond
 	// endSeq is the sequence number of the end marker, -1 as signed.
 	endSeq = 1<<64 - 1
 )
@@ -28,7 +30,7 @@ type Request struct {
 	Endpoint string
 	// Start is the first number wanted.
 	Start uint64
-	// Idle is the longest silence within the replay; 0 is 3 s.
+	// Idle is the longest silence, before the connection stands and within the replay; 0 is 3 s.
 	Idle time.Duration
 }
 
@@ -36,11 +38,13 @@ type Request struct {
 // understands both framings: with the topic (vLLM 0.26 and later) and without it. It returns nil after the end marker.
 func Replay(ctx context.Context, r Request, each func(Update) error) error {
 	if r.Idle == 0 {
-		r.Idle = defaultIdle
+		r.Idle = DefaultIdle
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTotal)
 	defer cancel()
-	c, err := dial(ctx, r.Endpoint, "DEALER")
+	greet, greeted := context.WithTimeout(ctx, max(r.Idle, connectMin))
+	c, err := dial(greet, r.Endpoint, "DEALER")
+	greeted()
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
