@@ -36,7 +36,7 @@ func (s *Service) makeCard() *workerv1.WorkerCard {
 		c.MaxModelTokens = base.MaxTokens
 	}
 	c.State, c.StateDetail = stateOf(&v, draining)
-	c.EventState, c.EventDetail = s.follow.eventState(&v)
+	c.EventState, c.EventDetail = s.follow.eventState()
 	s.fillLoads(c, &v)
 	return c
 }

@@ -2,19 +2,16 @@ package workeradapter
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	eventv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/event/v1"
-	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
 	"github.com/kvmesh/kvmesh/services/kit/bus"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/feed"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/mirror"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/stream"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
-	"github.com/kvmesh/kvmesh/worker-adapter/internal/zmq"
 )
 
 const (
@@ -23,18 +20,6 @@ const (
 	// confirmEvery is the pause between two of a stream that sends deltas: how long a lost last delta stays unseen.
 	confirmEvery = heartbeatEvery / 5
 )
-
-// plan is which publishers to follow, or why none can be. Two equal plans need no new streams.
-type plan struct {
-	model string
-	// generation is that of the view: a new process is followed anew.
-	generation uint64
-	ranks      int
-	// why says what to change when there is nothing to follow.
-	why string
-	// hint is worth telling although events work.
-	hint string
-}
 
 // rankStream is one rank's stream and the goroutines that feed it.
 type rankStream struct {
@@ -161,7 +146,7 @@ func (f *follower) refresh(v *vllm.View) {
 	}
 	for rank, s := range streams {
 		if rank < len(v.Metrics.Ranks) {
-			s.silence.look(s.Status().Heard, v.Metrics.Ranks[rank], v.MetricsAt)
+			s.silence.look(s.Status().Heard, reading{v.Metrics.Ranks[rank], v.MetricsAt, v.Metrics.BlockTokens})
 		}
 	}
 }
@@ -218,183 +203,4 @@ func (s *Service) newStream(model string, rank int) *stream.Stream {
 func (s *Service) publisher(model string, rank int) stream.Publish {
 	subject := bus.KV(model, s.cfg.ID, uint32(rank))
 	return func(d *eventv1.KvDelta) error { return s.deps.Bus.Publish(context.Background(), subject, d) }
-}
-
-// planOf decides which publishers to follow.
-func (s *Service) planOf(v *vllm.View) (plan, []feed.Config) {
-	base, ok := vllm.Base(v.Models)
-	if !ok {
-		return plan{}, nil
-	}
-	p := plan{model: base.ID, generation: v.Generation}
-	if s.cfg.Events.Mode == EventsOff {
-		p.why = "the adapter's events.mode is off"
-		return p, nil
-	}
-	if !v.Metrics.PrefixCaching {
-		p.why = "prefix caching is off: start vLLM with --enable-prefix-caching"
-		return p, nil
-	}
-	var out []feed.Config
-	if s.cfg.Events.Mode == EventsAuto && v.Sources != nil {
-		out, p.why = s.told(v.Sources)
-	} else {
-		out, p.why = s.configured(v)
-	}
-	p.ranks = len(out)
-	if len(out) > 0 && out[0].Replay == "" {
-		p.hint = `no replay endpoint: lost events cost the whole index; add "replay_endpoint":"tcp://*:5558"`
-	}
-	return p, out
-}
-
-// told follows what the worker says of itself.
-func (s *Service) told(sources []vllm.Source) ([]feed.Config, string) {
-	host := s.client.Host()
-	var out []feed.Config
-	for _, src := range sources {
-		switch {
-		case !src.Enabled || src.Publisher == "null" || src.Endpoint == "":
-			return nil, "KV events are off: start vLLM with " + vllm.EnableEvents
-		case !zmq.Binds(src.Endpoint):
-			return nil, fmt.Sprintf("the worker's publisher connects to %s instead of binding it, so nobody hears it: "+
-				"start vLLM with \"endpoint\":\"tcp://*:5557\"", src.Endpoint)
-		}
-		live := zmq.Reach(src.Endpoint, host)
-		if err := zmq.Check(live); err != nil {
-			return nil, fmt.Sprintf("the worker publishes at %s, which another process cannot reach: "+
-				"start vLLM with \"endpoint\":\"tcp://*:5557\"", src.Endpoint)
-		}
-		fc := feed.Config{Live: zmq.Subscription{Endpoint: live, Topic: src.Topic}}
-		if src.Replay != "" {
-			fc.Replay = zmq.Reach(src.Replay, host)
-		}
-		out = append(out, fc)
-	}
-	return out, ""
-}
-
-// configured follows the configured endpoint, one port per rank.
-func (s *Service) configured(v *vllm.View) ([]feed.Config, string) {
-	e := s.cfg.Events
-	if e.Endpoint == "" {
-		return nil, "the worker does not tell where it publishes (GET /kv_event_sources): set the adapter's " +
-			"events.endpoint, and start vLLM with " + vllm.EnableEvents
-	}
-	var out []feed.Config
-	for rank := range max(1, e.Ranks, len(v.Metrics.Ranks)) {
-		live, err := zmq.ForRank(e.Endpoint, rank)
-		if err != nil {
-			return nil, err.Error()
-		}
-		if e.Mode != EventsBind {
-			live = zmq.Reach(live, s.client.Host())
-		}
-		fc := feed.Config{Live: zmq.Subscription{Endpoint: live, Topic: e.Topic, Bind: e.Mode == EventsBind}}
-		if e.ReplayEndpoint != "" {
-			replay, err := zmq.ForRank(e.ReplayEndpoint, rank)
-			if err != nil {
-				return nil, err.Error()
-			}
-			fc.Replay = zmq.Reach(replay, s.client.Host())
-		}
-		out = append(out, fc)
-	}
-	return out, ""
-}
-
-// eventState is the health of all streams: that of the worst one, and what to change.
-func (f *follower) eventState(v *vllm.View) (workerv1.EventState, string) {
-	f.mu.Lock()
-	p := f.plan
-	f.mu.Unlock()
-	if p.model == "" {
-		return workerv1.EventState_EVENT_STATE_UNSPECIFIED, ""
-	}
-	if p.why != "" {
-		return workerv1.EventState_EVENT_STATE_OFF, p.why
-	}
-	state, detail := workerv1.EventState_EVENT_STATE_LIVE, p.hint
-	for rank, s := range f.all() {
-		if st, why := s.judge(v, rank); severity(st) > severity(state) || detail == "" {
-			state, detail = st, why
-		}
-	}
-	return state, detail
-}
-
-// connecting is true while a stream's first connection has neither been made nor failed.
-func (f *follower) connecting() bool {
-	for _, s := range f.all() {
-		if st := s.Status(); !st.Feed.Connected && st.Feed.Fault == "" {
-			return true
-		}
-	}
-	return false
-}
-
-// deaf is true while a stream's last connection has ended or failed.
-func (f *follower) deaf() bool {
-	for _, s := range f.all() {
-		if st := s.Status(); !st.Feed.Connected && st.Feed.Fault != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// severity orders the states by how little can be said of the cache.
-func severity(s workerv1.EventState) int {
-	switch s {
-	case workerv1.EventState_EVENT_STATE_HYBRID:
-		return 1
-	case workerv1.EventState_EVENT_STATE_CATCHING_UP:
-		return 2
-	case workerv1.EventState_EVENT_STATE_SILENT:
-		return 3
-	case workerv1.EventState_EVENT_STATE_OFF:
-		return 4
-	}
-	return 0
-}
-
-// judge is the state of one rank's stream.
-func (s *rankStream) judge(v *vllm.View, rank int) (workerv1.EventState, string) {
-	st := s.Status()
-	switch {
-	case !st.Feed.Connected && st.Feed.Fault == "":
-		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: its publisher is being connected", rank)
-	case !st.Feed.Connected:
-		return workerv1.EventState_EVENT_STATE_OFF, fmt.Sprintf("rank %d: nothing publishes there (%s): "+
-			"events are off, or the worker's endpoint connects instead of binding; start vLLM with %s",
-			rank, st.Feed.Fault, vllm.EnableEvents)
-	case st.Feed.Mending && st.Feed.ReplayFault == "":
-		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: missed events are being replayed", rank)
-	case s.silence.silent(int(v.Metrics.BlockTokens)):
-		return workerv1.EventState_EVENT_STATE_SILENT, fmt.Sprintf("rank %d: the worker computes prompts and "+
-			"publishes nothing: check that prefix caching is on, that its topic begins with the adapter's, and that "+
-			"events.endpoint is not its replay socket", rank)
-	case (st.Feed.Mending || st.Feed.Incomplete) && st.Feed.ReplayFault != "":
-		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: blocks from before are not known: %s",
-			rank, noReplay(st.Feed.ReplayFault))
-	case st.Feed.Incomplete:
-		return workerv1.EventState_EVENT_STATE_CATCHING_UP, fmt.Sprintf("rank %d: the stream's start could not be "+
-			"replayed, so blocks from before are not known: give vLLM a replay_endpoint and more buffer_steps", rank)
-	case st.Mirror.Groups > 1 && !st.Mirror.Ruled:
-		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: hybrid model, and the kind of a cache "+
-			"group is not known: no hit is claimed; start vLLM 0.23 or later, or report the kind", rank)
-	case st.Mirror.Groups > 1:
-		return workerv1.EventState_EVENT_STATE_HYBRID, fmt.Sprintf("rank %d: hybrid model with %d cache groups: only "+
-			"the ends of cached prompts can be hit, a shorter prefix hits nothing", rank, st.Mirror.Groups)
-	case st.Feed.ReplayFault != "":
-		return workerv1.EventState_EVENT_STATE_LIVE, fmt.Sprintf("rank %d: the next lost event costs the whole index: %s",
-			rank, noReplay(st.Feed.ReplayFault))
-	}
-	return workerv1.EventState_EVENT_STATE_LIVE, ""
-}
-
-// noReplay says what to look at when a replay socket is configured and does not replay.
-func noReplay(fault string) string {
-	return fmt.Sprintf("its replay fails (%s): compare vLLM's replay_endpoint with the adapter's events.replay_endpoint",
-		fault)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -103,6 +104,24 @@ func TestLife(t *testing.T) {
 	untilHit(t, m, ids, 96)
 }
 
+// deafPort is an address that takes connections for the length of the test and says nothing.
+func deafPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l.Addr().String()
+}
+
+// freePort is an address that the system has just had free.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // TestEventTroubles: each way in which events fail is told apart, with what to change.
 func TestEventTroubles(t *testing.T) {
 	t.Parallel()
@@ -122,7 +141,7 @@ func TestEventTroubles(t *testing.T) {
 		},
 		{
 			name:   "connects instead of binding",
-			worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "tcp://127.0.0.1:45557"}},
+			worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "tcp://" + deafPort(t)}},
 			state:  off, detail: "tcp://*:5557",
 		},
 		{
@@ -194,7 +213,7 @@ func TestReplayAway(t *testing.T) {
 func TestBinds(t *testing.T) {
 	t.Parallel()
 	endpoint := "ipc://" + t.TempDir() + "/events"
-	port := "tcp://127.0.0.1:45559"
+	port := "tcp://" + freePort(t)
 	w := startWorker(t, fakevllm.Config{BlockSize: 32, KVEvents: fakevllm.KVEvents{
 		Enable: true, Endpoint: port, ReplayEndpoint: endpoint,
 	}})

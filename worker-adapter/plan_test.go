@@ -68,31 +68,56 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// look is a reading some time after the beginning, and when the last event had been heard.
+type look struct {
+	at, heard time.Duration
+	vllm.RankMetrics
+}
+
+// repeat reads the same counters for three seconds.
+func repeat(m vllm.RankMetrics) (out []look) {
+	for at := time.Second; at <= 4*time.Second; at += time.Second {
+		out = append(out, look{at: at, RankMetrics: m})
+	}
+	return out
+}
+
 // TestSilence: hits and short requests publish nothing by right; computing more than all requests could without
-// filling a block, and publishing nothing, is silence.
+// filling a block, and publishing nothing, is silence once the proof has stood for a while.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	at := time.Unix(100, 0)
+	const second = time.Second
+	many := vllm.RankMetrics{PromptTokens: 20_000, Finished: 50}
 	rows := []struct {
 		name  string
-		after vllm.RankMetrics
-		wait  time.Duration
+		looks []look
 		want  bool
 	}{
-		{"idle", vllm.RankMetrics{}, time.Minute, false},
-		{"50 prompts of 400 tokens", vllm.RankMetrics{PromptTokens: 20_000, Finished: 50}, time.Minute, true},
-		{"just now", vllm.RankMetrics{PromptTokens: 20_000, Finished: 50}, time.Second, false},
-		{"all of it cached", vllm.RankMetrics{PromptTokens: 20_000, CachedTokens: 19_600, Finished: 50}, time.Minute, false},
-		{"short prompts", vllm.RankMetrics{PromptTokens: 700, Finished: 50}, time.Minute, false},
-		{"one long answer", vllm.RankMetrics{OutputTokens: 500, Running: 1}, time.Minute, true},
+		{"idle", repeat(vllm.RankMetrics{}), false},
+		{"prompts", []look{{second, 0, many}, {2 * second, 0, many}, {3 * second, 0, many}}, true},
+		{"found just now", []look{{58 * second, 0, vllm.RankMetrics{}}, {59 * second, 0, many}, {60 * second, 0, many}}, false},
+		{"one reading alone", []look{{60 * second, 0, many}}, false},
+		{"after a standstill", []look{{second, 0, many}, {60 * second, 0, many}, {61 * second, 0, many}}, false},
+		{"long after a standstill", []look{
+			{second, 0, many}, {60 * second, 0, many}, {61 * second, 0, many}, {62 * second, 0, many},
+		}, true},
+		{"an event came meanwhile", []look{{second, 0, many}, {2 * second, 2 * second, many}, {4 * second, 2 * second, many}}, false},
+		{"all of it cached", repeat(vllm.RankMetrics{PromptTokens: 20_000, CachedTokens: 19_600, Finished: 50}), false},
+		{"short prompts", repeat(vllm.RankMetrics{PromptTokens: 700, Finished: 50}), false},
+		{"one long answer", repeat(vllm.RankMetrics{OutputTokens: 500, Running: 1}), true},
 	}
 	for _, row := range rows {
-		var s silence
-		s.look(time.Time{}, vllm.RankMetrics{}, at)
-		s.look(time.Time{}, row.after, at.Add(row.wait))
-		require.Equal(t, row.want, s.silent(16), row.name)
-		require.False(t, s.silent(0), "nothing is known without a block size")
-		s.look(at.Add(row.wait), row.after, at.Add(row.wait))
-		require.False(t, s.silent(16), "an event ends the silence")
+		var s, blind silence
+		start := time.Unix(100, 0)
+		s.look(start, reading{at: start, blockTokens: 16})
+		for _, l := range row.looks {
+			s.look(start.Add(l.heard), reading{l.RankMetrics, start.Add(l.at), 16})
+			blind.look(start.Add(l.heard), reading{l.RankMetrics, start.Add(l.at), 0})
+		}
+		require.Equal(t, row.want, s.silent(), row.name)
+		require.False(t, blind.silent(), "nothing is known without a block size")
+		last := row.looks[len(row.looks)-1]
+		s.look(start.Add(last.at), reading{last.RankMetrics, start.Add(last.at), 16})
+		require.False(t, s.silent(), "an event ends the silence")
 	}
 }

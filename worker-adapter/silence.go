@@ -8,8 +8,11 @@ import (
 )
 
 const (
-	// silenceAfter is how long nothing must have been heard: events come with the step, not after it.
+	// silenceAfter is how long the proof must have stood: an event comes with its step, and after a standstill of the
+	// worker or of this machine the counters can be read before the events that lie in the socket.
 	silenceAfter = 2 * time.Second
+	// silencePause is above any pause between two readings of a worker that answers: a longer one was a standstill.
+	silencePause = 2 * silenceAfter
 	// silenceMargin allows for counters that were read in the middle of steps.
 	silenceMargin = 2
 )
@@ -21,30 +24,47 @@ type silence struct {
 	mu    sync.Mutex
 	heard time.Time
 	begin vllm.RankMetrics
-	now   vllm.RankMetrics
-	since time.Time
-	at    time.Time
+	// since is when the first of the readings that prove it was taken, zero without a proof; at is the last reading.
+	since, at time.Time
+	begun     bool
 }
 
-// look takes a reading: when the last event was heard, the rank's counters, and when they were read.
-func (s *silence) look(heard time.Time, m vllm.RankMetrics, at time.Time) {
+// reading is a rank's counters and when they were read.
+type reading struct {
+	vllm.RankMetrics
+	at time.Time
+	// blockTokens is the worker's block size, 0 while unknown: then nothing is proven.
+	blockTokens uint32
+}
+
+// look takes a reading, and when the last event was heard.
+func (s *silence) look(heard time.Time, r reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.since.IsZero() || heard != s.heard || m.PromptTokens < s.begin.PromptTokens {
-		s.heard, s.begin, s.since = heard, m, at
+	if !s.begun || heard != s.heard || r.PromptTokens < s.begin.PromptTokens {
+		s.begun, s.heard, s.begin, s.since = true, heard, r.RankMetrics, time.Time{}
 	}
-	s.now, s.at = m, at
+	paused := r.at.Sub(s.at) > silencePause
+	s.at = r.at
+	switch {
+	case !s.proven(r):
+		s.since = time.Time{}
+	case s.since.IsZero() || paused:
+		s.since = r.at
+	}
+}
+
+// proven is true when an event must have come since the last one. The caller holds mu.
+func (s *silence) proven(r reading) bool {
+	b := s.begin
+	computed := r.PromptTokens - b.PromptTokens - (r.CachedTokens - b.CachedTokens) + r.OutputTokens - b.OutputTokens
+	requests := r.Finished - b.Finished + float64(r.Running+r.Waiting+b.Running+b.Waiting) + 1
+	return r.blockTokens > 0 && computed > silenceMargin*requests*float64(r.blockTokens)
 }
 
 // silent is true when an event must have come and did not.
-func (s *silence) silent(blockTokens int) bool {
+func (s *silence) silent() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if blockTokens == 0 || s.at.Sub(s.since) < silenceAfter {
-		return false
-	}
-	b, n := s.begin, s.now
-	computed := n.PromptTokens - b.PromptTokens - (n.CachedTokens - b.CachedTokens) + n.OutputTokens - b.OutputTokens
-	requests := n.Finished - b.Finished + float64(n.Running+n.Waiting+b.Running+b.Waiting) + 1
-	return computed > silenceMargin*requests*float64(blockTokens)
+	return !s.since.IsZero() && s.at.Sub(s.since) >= silenceAfter
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,7 +68,10 @@ func TestExamine(t *testing.T) {
 	noReplay, off, wrong := events, events, events
 	noReplay.ReplayEndpoint = ""
 	off.Enable = false
-	wrong.Endpoint = "tcp://127.0.0.1:45561"
+	deaf, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, deaf.Close()) })
+	wrong.Endpoint = "tcp://" + deaf.Addr().String()
 	rows := []struct {
 		name string
 		cfg  fakevllm.Config
