@@ -115,6 +115,8 @@ type examination struct {
 	found  []Finding
 
 	metrics vllm.Metrics
+	// byFlag is true when the command line says where the worker publishes.
+	byFlag bool
 }
 
 func (e *examination) ok(subject, format string, a ...any) {

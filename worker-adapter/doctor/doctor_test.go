@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"strings"
 	"testing"
 
@@ -165,4 +167,78 @@ func TestCommand(t *testing.T) {
 	bad := start(t, fakevllm.Config{})
 	require.ErrorIs(t, (&doctor.Command{Workers: []string{bad}, Out: &out}).Run(t.Context()), doctor.ErrUnwell)
 	require.Contains(t, out.String(), "change: start vLLM with --kv-events-config")
+}
+
+// untold is a worker that does not tell where it publishes, as vLLM before 0.30, and its sockets.
+func untold(t *testing.T) (url, live, replay string) {
+	t.Helper()
+	worker, err := fakevllm.New(fakevllm.Config{Instant: true, KVEvents: fakevllm.KVEvents{
+		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0",
+	}}, fakevllm.Deps{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- worker.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	back, err := neturl.Parse("http://" + worker.Addr())
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(back)
+	proxy.Transport = &http.Transport{DisableKeepAlives: true}
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/kv_event_sources" {
+			http.NotFound(w, r)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	live, replay = worker.EventEndpoints(0)
+	return front.URL, strings.Replace(live, "*", "127.0.0.1", 1), strings.Replace(replay, "*", "127.0.0.1", 1)
+}
+
+// TestFlags: a wrong flag is called that, and not a fault of the worker's.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	url, live, replay := untold(t)
+	told := start(t, fakevllm.Config{KVEvents: fakevllm.KVEvents{
+		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0",
+	}})
+	const closed = "tcp://127.0.0.1:1"
+	rows := []struct {
+		name         string
+		target       doctor.Target
+		level        doctor.Level
+		text, change string
+	}{
+		{"none", doctor.Target{URL: url}, doctor.Fail, "does not tell", "give --endpoint"},
+		{"right", doctor.Target{URL: url, Endpoint: live, Replay: replay}, doctor.OK, "", ""},
+		{"no replay", doctor.Target{URL: url, Endpoint: live}, doctor.Warn, "no replay", "give --replay"},
+		{"nobody at the endpoint", doctor.Target{URL: url, Endpoint: closed}, doctor.Fail, "refused", "compare --endpoint"},
+		{"no endpoint", doctor.Target{URL: url, Endpoint: "5557"}, doctor.Fail, "5557", "give --endpoint as"},
+		{
+			"nobody at the replay",
+			doctor.Target{URL: url, Endpoint: live, Replay: closed},
+			doctor.Warn, "refused", "compare --replay",
+		},
+		{"no replay endpoint", doctor.Target{URL: url, Endpoint: live, Replay: "x"}, doctor.Fail, "x", "give --replay as"},
+		{"swapped", doctor.Target{URL: url, Endpoint: replay, Replay: live}, doctor.Fail, "ROUTER", "perhaps the replay's"},
+		{
+			"the publisher twice",
+			doctor.Target{URL: url, Endpoint: live, Replay: live},
+			doctor.Warn, "PUB", "perhaps the publisher's",
+		},
+		{"not used", doctor.Target{URL: told, Endpoint: closed}, doctor.Warn, "not used", "leave them out"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			w := worst(doctor.Examine(t.Context(), row.target))
+			require.Equal(t, row.level, w.Level, "%+v", w)
+			require.Contains(t, w.Text, row.text)
+			require.Contains(t, w.Change, row.change)
+		})
+	}
 }

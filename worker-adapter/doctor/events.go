@@ -25,7 +25,10 @@ func (e *examination) events() {
 				"give --endpoint here and events.endpoint to the adapter; turn events on with "+vllm.EnableEvents)
 			return
 		}
-		sources = e.given()
+		sources, e.byFlag = e.given(), true
+	}
+	if !e.byFlag && e.target.Endpoint+e.target.Replay != "" {
+		e.add(Warn, "events", "--endpoint and --replay are not used: the worker itself tells where it publishes", "leave them out")
 	}
 	for rank, src := range sources {
 		e.source(rank, src)
@@ -42,7 +45,10 @@ func (e *examination) given() (out []vllm.Source) {
 		}
 		src := vllm.Source{Enabled: true, Endpoint: live}
 		if e.target.Replay != "" {
-			src.Replay, _ = zmq.ForRank(e.target.Replay, rank)
+			if src.Replay, err = zmq.ForRank(e.target.Replay, rank); err != nil {
+				e.add(Fail, "events", err.Error(), "give --replay as tcp://host:port")
+				return nil
+			}
 		}
 		out = append(out, src)
 	}
@@ -62,15 +68,43 @@ func (e *examination) source(rank int, src vllm.Source) {
 	}
 	live := zmq.Reach(src.Endpoint, e.client.Host())
 	if err := e.listen(live); err != nil {
-		e.add(Fail, subject, err.Error(), bindIt+", and make the port reachable from here")
+		e.add(Fail, subject, err.Error(), e.reachIt(err))
 		return
 	}
 	e.ok(subject, "published at %s", live)
 	if src.Replay == "" {
-		e.add(Warn, subject, "no replay: a lost event costs the knowledge of the whole cache", replayIt)
+		change := replayIt
+		if e.byFlag {
+			change = "give --replay, where vLLM has a replay_endpoint; else " + replayIt
+		}
+		e.add(Warn, subject, "no replay: a lost event costs the knowledge of the whole cache", change)
 		return
 	}
 	e.replay(subject, rank, zmq.Reach(src.Replay, e.client.Host()))
+}
+
+// reachIt says what to do about a publisher that is not heard.
+func (e *examination) reachIt(err error) string {
+	switch {
+	case errors.Is(err, zmq.ErrSocket) && e.byFlag:
+		return "give the publisher's address as --endpoint: this one is another socket's, perhaps the replay's"
+	case errors.Is(err, zmq.ErrSocket):
+		return "give vLLM different ports as endpoint and replay_endpoint: another socket answers at this one"
+	case e.byFlag:
+		return "compare --endpoint with vLLM's endpoint; if they are equal, " + bindIt + ", and make the port reachable from here"
+	}
+	return bindIt + ", and make the port reachable from here"
+}
+
+// replayChange says what to do about a replay that fails although an endpoint is known.
+func (e *examination) replayChange(err error) string {
+	switch {
+	case errors.Is(err, zmq.ErrSocket) && e.byFlag:
+		return "give the replay socket's address as --replay: this one is another socket's, perhaps the publisher's"
+	case e.byFlag:
+		return "compare --replay with vLLM's replay_endpoint, and make its port reachable from here"
+	}
+	return "make the port of vLLM's replay_endpoint reachable from here, and look for another process at it"
 }
 
 // silent reports whether a rank has computed more tokens than all its requests could without filling a block, and so
@@ -134,7 +168,7 @@ func (e *examination) replay(subject string, rank int, endpoint string) {
 	st := m.Stats()
 	switch {
 	case err != nil:
-		e.add(Warn, subject, err.Error(), replayIt)
+		e.add(Warn, subject, err.Error(), e.replayChange(err))
 		return
 	case batches == 0 && e.silent(rank):
 		e.add(Fail, subject, "the worker has computed prompts and published nothing",

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -117,7 +118,40 @@ func (c *conn) ready(socketType string) error {
 	if len(b) < 6 || string(b[:6]) != "\x05READY" {
 		return fmt.Errorf("peer refused the handshake: %w", ErrProtocol)
 	}
-	return nil
+	return meets(socketType, peerSocket(b[6:]))
+}
+
+// ErrSocket means that a socket of the wrong kind answers: a replay endpoint where a publisher is looked for, or the
+// other way round.
+var ErrSocket = errors.New("a socket of another kind")
+
+// meets is nil when the two kinds of socket talk to each other. A peer that names none is let through.
+func meets(mine, peer string) error {
+	want := map[string]string{"SUB": "PUB", "DEALER": "ROUTER"}[mine]
+	if want == "" || peer == "" || peer == want || peer == "X"+want {
+		return nil
+	}
+	return fmt.Errorf("%w answers: %.8q, not %s", ErrSocket, peer, want)
+}
+
+// peerSocket reads the kind of socket from the properties of a READY; empty where they do not tell.
+func peerSocket(properties []byte) string {
+	for len(properties) > 0 {
+		n := int(properties[0])
+		if len(properties) < 1+n+4 {
+			return ""
+		}
+		name, rest := string(properties[1:1+n]), properties[1+n:]
+		size := binary.BigEndian.Uint32(rest)
+		if uint64(len(rest)-4) < uint64(size) {
+			return ""
+		}
+		if strings.EqualFold(name, "Socket-Type") {
+			return string(rest[4 : 4+size])
+		}
+		properties = rest[4+size:]
+	}
+	return ""
 }
 
 // frameHead reads a frame's flags and size.
