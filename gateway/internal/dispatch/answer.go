@@ -120,7 +120,8 @@ func (d *Dispatcher) openPlain(ctx context.Context, a *Answer) (*Answer, error) 
 		a.Lease.Settle(Result{Outcome: outcomeOf(a.Status), Status: a.Status})
 		return a, nil
 	}
-	if a.want.generates && a.Status < 300 && !a.encoded() {
+	// Prompts that kvmesh knows are compared with what the worker had of them, whatever the route.
+	if (a.want.generates || a.want.tokens > 0) && a.Status < 300 && !a.encoded() {
 		a.Usage, a.HasUsage = openai.FindUsage(a.Body)
 	}
 	return a, nil

@@ -13,7 +13,8 @@ const maxAnswerDepth = 10000
 type Usage struct {
 	// PromptTokens and OutputTokens are the worker's counts.
 	PromptTokens, OutputTokens int64
-	// CachedTokens is prompt_tokens_details.cached_tokens; it means something for one prompt and n = 1.
+	// CachedTokens is prompt_tokens_details.cached_tokens, input_tokens_details' in /v1/responses and
+	// cache_read_input_tokens in /v1/messages; it means something for one prompt and n = 1.
 	CachedTokens int64
 	// HasCached tells whether the worker wrote it.
 	HasCached bool
@@ -71,6 +72,16 @@ func (p *chunkReader) member(name jsontext.Name) error {
 	case name.Is("usage") && p.r.Peek() == jsontext.Object:
 		p.c.Usage = &Usage{}
 		p.c.UsageValue, err = readUsage(p.r, p.doc, p.c.Usage)
+	case name.Is("response") && p.r.Peek() == jsontext.Object: // response.completed of /v1/responses
+		_, err = p.r.Object(func(name jsontext.Name) error {
+			if name.Is("usage") && p.r.Peek() == jsontext.Object {
+				p.c.Usage = &Usage{}
+				_, err := readUsage(p.r, p.doc, p.c.Usage)
+				return err
+			}
+			_, err := p.r.Skip()
+			return err
+		})
 	case name.Is("error") && p.r.Peek() == jsontext.Object:
 		p.c.Error = true
 		_, err = p.r.Object(func(name jsontext.Name) error {
@@ -110,7 +121,7 @@ func (p *chunkReader) choice(int) error {
 // readUsage reads a usage object.
 func readUsage(r *jsontext.Reader, doc []byte, u *Usage) (jsontext.Value, error) {
 	return r.Object(func(name jsontext.Name) error {
-		if name.Is("prompt_tokens_details") && r.Peek() == jsontext.Object {
+		if (name.Is("prompt_tokens_details") || name.Is("input_tokens_details")) && r.Peek() == jsontext.Object {
 			_, err := r.Object(func(name jsontext.Name) error {
 				v, err := r.Skip()
 				if name.Is("cached_tokens") {
@@ -122,10 +133,14 @@ func readUsage(r *jsontext.Reader, doc []byte, u *Usage) (jsontext.Value, error)
 		}
 		v, err := r.Skip()
 		switch {
-		case name.Is("prompt_tokens"):
+		case name.Is("prompt_tokens"), name.Is("input_tokens"):
 			u.PromptTokens, _ = jsontext.IntOf(doc, v)
-		case name.Is("completion_tokens"):
+		case name.Is("completion_tokens"), name.Is("output_tokens"):
 			u.OutputTokens, _ = jsontext.IntOf(doc, v)
+		case name.Is("cache_read_input_tokens"):
+			// 0 may also say that the worker does not tell (without --enable-prompt-tokens-details).
+			n, ok := jsontext.IntOf(doc, v)
+			u.CachedTokens, u.HasCached = n, ok && n > 0
 		}
 		return err
 	})

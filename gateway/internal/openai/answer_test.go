@@ -39,6 +39,32 @@ func TestReadChunk(t *testing.T) {
 			require.True(t, c.UsageOnly())
 			require.Equal(t, Usage{PromptTokens: 9, OutputTokens: 2, CachedTokens: 8, HasCached: true}, *c.Usage)
 		}},
+		{
+			"usage of messages",
+			`{"type":"message_delta","usage":{"input_tokens":9,"output_tokens":4,"cache_creation_input_tokens":0,"cache_read_input_tokens":8}}`,
+			func(t *testing.T, c Chunk) {
+				t.Helper()
+				require.Equal(t, Usage{PromptTokens: 9, OutputTokens: 4, CachedTokens: 8, HasCached: true}, *c.Usage)
+			},
+		},
+		{
+			"no count of messages", `{"usage":{"input_tokens":9,"output_tokens":4,"cache_read_input_tokens":0}}`,
+			func(t *testing.T, c Chunk) {
+				t.Helper()
+				require.Equal(t, Usage{PromptTokens: 9, OutputTokens: 4}, *c.Usage)
+			},
+		},
+		{
+			"usage of responses",
+			`{"response":{"output":[{"usage":1}],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":0,"cached_tokens_per_turn":[]},` +
+				`"output_tokens":4,"output_tokens_details":{"reasoning_tokens":4}}},"type":"response.completed"}`,
+			func(t *testing.T, c Chunk) {
+				t.Helper()
+				require.Equal(t, Usage{PromptTokens: 9, OutputTokens: 4, HasCached: true}, *c.Usage)
+				require.Zero(t, c.UsageValue, "only a usage of the event's own can be changed")
+			},
+		},
+		{"response without usage", `{"response":{"usage":null,"x":[]},"sequence_number":1}`, func(t *testing.T, c Chunk) { t.Helper(); require.Nil(t, c.Usage) }},
 		{"null details", `{"choices":[],"usage":{"prompt_tokens":9,"prompt_tokens_details":null}}`, func(t *testing.T, c Chunk) {
 			t.Helper()
 			require.False(t, c.Usage.HasCached)

@@ -29,6 +29,7 @@ func TestMesh(t *testing.T) {
 		t.Run("streamed chat", func(t *testing.T) { streamedChat(t, c) })
 		t.Run("completion", func(t *testing.T) { completionOf(t, c) })
 		t.Run("second turn hits the first turn's worker", func(t *testing.T) { secondTurn(t, c, "second turn") })
+		t.Run("messages and responses are predicted", func(t *testing.T) { otherRoutes(t, c) })
 		t.Run("bad JSON and unknown model", func(t *testing.T) { refusals(t, c) })
 		t.Run("a client that leaves aborts at the worker", func(t *testing.T) { disconnect(t, c, s) })
 		t.Run("scheduler restarted", func(t *testing.T) { schedulerRestart(t, c, s) })
@@ -92,6 +93,26 @@ func secondTurn(t *testing.T, c *caller, topic string) {
 		}
 		return nil
 	})
+}
+
+// otherRoutes repeats a prompt on the routes that have other words for the same counts: the worker's own count reaches
+// the header, and the prediction meets it.
+func otherRoutes(t *testing.T, c *caller) {
+	turn := conversation("routes")[:1]
+	turn[0].Role = "user"
+	for path, body := range map[string]map[string]any{
+		"/v1/messages":  {"model": model, "messages": turn, "max_tokens": 4},
+		"/v1/responses": {"model": model, "input": turn[0].Content, "max_output_tokens": 4},
+	} {
+		eventually(t, 10*time.Second, func() error {
+			got := c.mustPost(t, path, body, http.StatusOK).header
+			cached, predicted := got.Get("X-Kvmesh-Cached-Tokens"), got.Get("X-Kvmesh-Predicted-Hit-Tokens")
+			if cached == "" || cached == "0" || cached != predicted {
+				return fmt.Errorf("%s: predicted %s of %q cached tokens", path, predicted, cached)
+			}
+			return nil
+		})
+	}
 }
 
 func refusals(t *testing.T, c *caller) {
