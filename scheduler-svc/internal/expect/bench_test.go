@@ -22,3 +22,19 @@ func BenchmarkFull(b *testing.B) {
 		s.Release(owner, true, at(1))
 	}
 }
+
+// BenchmarkConfirm is a delta that confirms nothing of a full set, beside many others' units.
+func BenchmarkConfirm(b *testing.B) {
+	var s Set
+	for i := range uint64(MaxEntries) {
+		s.Insert(Expectation{Owner: i, Units: chain(i, 600), Expires: at(9)})
+	}
+	held := map[uint64]bool{}
+	for i := range uint64(1 << 20) {
+		held[i*2654435761] = false
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Confirm(func(unit uint64) bool { return held[unit] })
+	}
+}

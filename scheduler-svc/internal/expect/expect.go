@@ -120,14 +120,22 @@ func (s *Set) ExtendWhole(rest []uint64, step int, now time.Time) int {
 	return best
 }
 
-// Confirm takes away what the target holds by now. holds is asked for the first units of entries only.
+// Confirm takes away what the target holds by now. holds is asked for the first units of entries only, once for entries
+// in a row that wait for the same: a delta confirms few of many, and most cost one look-up and no look at their chain.
 func (s *Set) Confirm(holds func(unit uint64) bool) {
 	if s.size.Load() == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	asked, held := uint64(0), false
 	for i := len(s.entries) - 1; i >= 0; i-- {
+		if next := s.next[i]; next != asked || i == len(s.entries)-1 {
+			asked, held = next, holds(next)
+		}
+		if !held {
+			continue
+		}
 		e := s.entries[i]
 		for len(e.units) > 0 && holds(e.units[0]) {
 			e.units = e.units[1:]
