@@ -108,6 +108,8 @@ func TestBinary(t *testing.T) {
 		}
 	}
 	conn := kittest.Dial(t, server, rpc.NewNetwork())
+	// The binary listens before it is ready; until then its calls are refused.
+	kittest.Eventually(t, func() error { return rpc.HealthCheck(t.Context(), conn) })
 	got := 0
 	snapshot(t, workerv1.NewWorkerServiceClient(conn), &workerv1.SnapshotRequest{WorkerId: "gpu-0"},
 		func(s *workerv1.SnapshotResponse) { got += len(s.Units) })
