@@ -153,6 +153,7 @@ func TestOddBodiesPass(t *testing.T) {
 			t.Log(path, name)
 			b.passes(t, path, `{`+members+`,"model":"m",`+row+`}`, false)
 			b.passes(t, path, "\n{"+row+`,"model":"m",`+members+"}\r\n", false)
+			b.passes(t, path, "\ufeff {"+row+`,"model":"m",`+members+"}", false)
 		}
 	}
 }
@@ -184,7 +185,8 @@ func TestBadBodiesAreRefused(t *testing.T) {
 		"short unicode":      `{"model":"m","a":"\u12"}`,
 		"invalid UTF-8":      "{\"model\":\"m\",\"a\":\"marker\xff\"}",
 		"invalid UTF-8 name": "{\"model\":\"m\",\"\xc3\x28\":1}",
-		"byte order mark":    "\ufeff{\"model\":\"m\"}",
+		"two byte marks":     "\ufeff\ufeff{\"model\":\"m\"}",
+		"only a byte mark":   "\ufeff",
 		"too deep":           `{"model":"m","a":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`,
 		"too deep and cut":   `{"a":` + strings.Repeat(`{"a":`, 100000),
 		"unbalanced":         `{"model":"m","a":[}]}`,

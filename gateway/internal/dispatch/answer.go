@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func (a *Answer) readHeader() {
 			a.ContentType = f.Value
 			continue
 		}
-		if inbound.Returns(f.Name) && (connection == "" || !strings.Contains(strings.ToLower(connection), strings.ToLower(f.Name))) {
+		if inbound.Returns(f.Name) && (connection == "" || !inbound.Listed(connection, f.Name)) {
 			a.header = append(a.header, f)
 		}
 	}
@@ -156,9 +157,10 @@ func (a *Answer) fill(limit int) error {
 	}
 }
 
-// judge refuses what is no answer of an API: an HTML page of something in between, and a generation that vLLM aborted.
+// judge refuses what is no answer of an API: an HTML page of something in between, a redirection, which would name the
+// worker's address, and a generation that vLLM aborted.
 func (a *Answer) judge() error {
-	if strings.HasPrefix(a.ContentType, "text/html") {
+	if strings.HasPrefix(a.ContentType, "text/html") || a.Status >= 300 && a.Status < 400 {
 		return fault.New(faultv1.Reason_REASON_WORKER_FAILED, "The worker answered with something that is no API reply.")
 	}
 	if a.want.generates && a.Status < 300 && !a.encoded() && openai.MayAbort(a.Body) {
@@ -178,7 +180,7 @@ func (a *Answer) OK() bool { return a.Status < 400 }
 // Header is the lines for the client: the worker's that may pass, and kvmesh's own. It is asked for once.
 func (a *Answer) Header() []wire.Field {
 	r := a.Lease.Route
-	h := a.header
+	h := wire.Header(a.header)
 	a.header = nil
 	if a.Stream != nil {
 		a.Stream.resp.DropHeader()
@@ -189,6 +191,9 @@ func (a *Answer) Header() []wire.Field {
 		wire.Field{Name: "X-Kvmesh-Policy", Value: r.GetPolicy()},
 		wire.Field{Name: "X-Kvmesh-Certainty", Value: certaintyWord(r.GetCertainty())},
 		wire.Field{Name: "X-Kvmesh-Predicted-Hit-Tokens", Value: strconv.FormatUint(uint64(r.GetPredictedHitTokens()), 10)})
+	if a.Status == http.StatusServiceUnavailable && h.Get("retry-after") == "" {
+		h = append(h, wire.Field{Name: "Retry-After", Value: "1"})
+	}
 	if ms := r.GetQueuedMs(); ms > 0 {
 		h = append(h, wire.Field{Name: "X-Kvmesh-Queued-Ms", Value: strconv.FormatUint(uint64(ms), 10)})
 	}

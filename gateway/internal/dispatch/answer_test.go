@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -44,6 +45,9 @@ func TestHeaderTellsTheRoute(t *testing.T) {
 		},
 		"cached tokens of one of many sequences mean nothing": {answer: Answer{HasUsage: true, Usage: known}},
 		"the worker says nothing of its cache":                {answer: Answer{HasUsage: true, want: want{single: true}}},
+		"every 503 says when to try again": {
+			answer: Answer{Status: 503}, more: []wire.Field{{Name: "Retry-After", Value: "1"}},
+		},
 		"both": {
 			queued: 120, answer: Answer{HasUsage: true, Usage: known, want: want{single: true}},
 			more: []wire.Field{queued, cached},
@@ -56,4 +60,21 @@ func TestHeaderTellsTheRoute(t *testing.T) {
 		require.Equal(t, append(always[:len(always):len(always)], row.more...), a.Header(), name)
 		require.Equal(t, time.Duration(row.queued)*time.Millisecond, a.Counts().Held, name)
 	}
+	said := wire.Field{Name: "Retry-After", Value: "30"}
+	a := &Answer{Status: 503, Lease: &Lease{Route: route()}, header: []wire.Field{said}}
+	require.Equal(t, append([]wire.Field{said}, always[1:]...), a.Header(), "the worker's own word counts")
+}
+
+// TestLinesOfAConnectionStay: Connection names lines by their whole names.
+func TestLinesOfAConnectionStay(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, "HTTP/1.1 200 OK\r\nConnection: X-Hop-Count, x-gone\r\nX-Hop: kept\r\nX-Hop-Count: 1\r\nX-Gone: 1\r\n"+
+		"Count: kept\r\nContent-Length: 2\r\n\r\n{}")
+	d := dispatcher(t, &scheduler{workers: []*worker{w}})
+	a, err := d.Open(context.Background(), job(t, plainDoc))
+	require.NoError(t, err)
+	defer a.Close(d, nil)
+	h := a.Header()
+	require.Equal(t, []wire.Field{{Name: "X-Hop", Value: "kept"}, {Name: "Count", Value: "kept"}}, h[:2])
+	require.Equal(t, "X-Kvmesh-Worker", h[2].Name)
 }

@@ -229,6 +229,7 @@ func TestAttempts(t *testing.T) {
 		{"closed before the head", []string{"!", ok}, 200, 0, outcomes{bad, good}},
 		{"cut in the body", []string{"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{!", ok}, 200, 0, outcomes{bad, good}},
 		{"HTML", []string{"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx", ok}, 200, 0, outcomes{bad, good}},
+		{"a redirection", []string{"HTTP/1.1 307 x\r\nLocation: http://10.0.0.1:8000/\r\nContent-Length: 0\r\n\r\n", ok}, 200, 0, outcomes{bad, good}},
 		{"aborted", []string{plain(200, `{"choices":[{"finish_reason":"abort"}]}`), ok}, 200, 0, outcomes{bad, good}},
 		{"the word abort is no abort", []string{plain(200, `{"choices":[{"finish_reason":"stop","text":"abort"}]}`)}, 200, 0, outcomes{good}},
 		{"three tries at most", []string{plain(500, "{}"), plain(500, "{}"), plain(500, "{}"), ok}, 500, 0, outcomes{bad, bad, bad}},
@@ -414,6 +415,50 @@ func TestStreams(t *testing.T) {
 			}
 			a.Close(d, err)
 			require.Equal(t, []schedulerv1.Outcome{row.outcome}, s.outcomes(t))
+		})
+	}
+}
+
+// TestAnErrorAsTheFirstEvent is no stream: another worker is asked where that may help, and the last one's is relayed with
+// its own status.
+func TestAnErrorAsTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	good := stream(chunk("a", `"stop"`), "data: [DONE]")
+	named := func(kind string) string {
+		return stream(`event: error` + "\n" + `data: {"type":"error","error":{"type":"` + kind + `","message":"no"}}`)
+	}
+	for name, row := range map[string]struct {
+		scripts []string
+		status  int
+		body    string
+		asked   int
+	}{
+		"full":                   {[]string{stream(`data: {"error":{"code":503}}`, "data: [DONE]"), good}, 200, "", 2},
+		"comments before it":     {[]string{stream(": hi", `data: {"error":{"code":503}}`), good}, 200, "", 2},
+		"bad request":            {[]string{stream(`data: {"error":{"code":400}}`), good}, 400, `{"error":{"code":400}}`, 1},
+		"no code":                {[]string{stream(`data: {"error":{"message":"x"}}`), good}, 200, "", 2},
+		"named":                  {[]string{named("internal_error"), good}, 200, "", 2},
+		"named, overloaded":      {[]string{named("overloaded_error"), good}, 200, "", 2},
+		"named, a bad request":   {[]string{named("invalid_request_error"), good}, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`, 1},
+		"named, at every worker": {[]string{named("api_error"), named("api_error")}, 500, `{"type":"error","error":{"type":"api_error","message":"no"}}`, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &scheduler{}
+			for _, script := range row.scripts {
+				s.workers = append(s.workers, startWorker(t, script))
+			}
+			d := dispatcher(t, s)
+			a, err := d.Open(context.Background(), job(t, streamDoc))
+			require.NoError(t, err)
+			require.Equal(t, row.status, a.Status)
+			require.Equal(t, row.status == 200, a.Stream != nil)
+			if a.Stream == nil {
+				require.Equal(t, row.body, string(a.Body))
+				require.Equal(t, "application/json", a.ContentType)
+			}
+			a.Close(d, nil)
+			require.Len(t, s.outcomes(t), row.asked)
 		})
 	}
 }

@@ -86,7 +86,7 @@ func (d *Dispatcher) refused(a *Answer) (*Answer, error) {
 	s := a.Stream
 	code := s.lead.ErrorCode
 	if code < 400 || code > 599 {
-		code = 500
+		code = openai.StatusOfType(s.lead.ErrorType)
 	}
 	a.Status, a.ContentType, a.Body, a.Stream = code, "application/json", bytes.Clone(s.leadData), nil
 	s.close(d)
@@ -269,7 +269,7 @@ func (s *Stream) read1(e sse.Event) (show bool, err error) {
 		return true, nil
 	}
 	if c.Error && c.Count == 0 {
-		if s.data == 1 && !s.named {
+		if s.data == 1 {
 			s.lead, s.leadData = &c, bytes.Clone(e.Data)
 		}
 		s.failed = c.ErrorCode == 0 || outcomeOf(c.ErrorCode) == schedulerv1.Outcome_OUTCOME_FAILED

@@ -232,7 +232,7 @@ func (f *Fleet) unknown(v *View, name, id string) (Model, error) {
 	if seen {
 		return Model{}, noWorker()
 	}
-	return Model{}, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", name).WithParam("model")
+	return Model{}, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).WithParam("model")
 }
 
 func noWorker() error {

@@ -69,16 +69,19 @@ func stays(name string) bool {
 	return strings.HasPrefix(name, "X-Kvmesh-") || strings.HasPrefix(name, "Access-Control-")
 }
 
-// listed tells whether Connection names the line as one of its own.
+// listed tells whether Connection lines name the line as one of their own.
 func listed(connection []string, name string) bool {
-	return slices.ContainsFunc(connection, func(line string) bool {
-		for v := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(v), name) {
-				return true
-			}
+	return slices.ContainsFunc(connection, func(line string) bool { return Listed(line, name) })
+}
+
+// Listed tells whether one Connection line names another line.
+func Listed(connection, name string) bool {
+	for v := range strings.SplitSeq(connection, ",") {
+		if strings.EqualFold(strings.TrimSpace(v), name) {
+			return true
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // Returns tells whether a worker's header line may reach the client.

@@ -29,6 +29,8 @@ type Call struct {
 	Caller *admit.Caller
 	// PathModel is the model named by an old style path, empty for none.
 	PathModel string
+	// Query is the client's query as it stands in its address, empty for none.
+	Query string
 	// Writer is the edge's own, when the edge is in this process; nil for gRPC callers.
 	Writer reply.Writer
 	// Context is the request's own: it outlives the frames of the edge. Set together with Later.
@@ -53,8 +55,29 @@ func From(ctx context.Context) *Call {
 // FieldPrefix precedes the names of a REST client's header lines in the metadata of a real gRPC call.
 const FieldPrefix = "x-fwd-"
 
-// PathModelKey carries PathModel over real gRPC.
-const PathModelKey = "x-path-model"
+// PathModelKey carries PathModel over real gRPC, QueryKey Query.
+const (
+	PathModelKey = "x-path-model"
+	QueryKey     = "x-path-query"
+)
+
+// maxIDBytes bounds a client's request id.
+const maxIDBytes = 128
+
+// PlainID tells whether a client's id may be used in headers, logs and receipts.
+func PlainID(id string) bool {
+	if id == "" || len(id) > maxIDBytes {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == ':':
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 // Metadata is the call for a gateway behind a real gRPC connection. Connection-bound lines and values that gRPC cannot
 // carry stay behind.
@@ -75,6 +98,9 @@ func (c *Call) Metadata() metadata.MD {
 	if c.PathModel != "" && printable(c.PathModel) {
 		md[PathModelKey] = []string{c.PathModel}
 	}
+	if q := c.PlainQuery(); q != "" {
+		md[QueryKey] = []string{q}
+	}
 	return md
 }
 
@@ -88,15 +114,27 @@ func printable(s string) bool {
 	return true
 }
 
+// PlainQuery is Query where it can stand in a request line as it is, else empty.
+func (c *Call) PlainQuery() string {
+	if !printable(c.Query) || strings.ContainsAny(c.Query, " #") {
+		return ""
+	}
+	return c.Query
+}
+
 // FromMetadata reads a gRPC caller's metadata: lines that a REST edge forwards come with FieldPrefix; of a direct
-// caller's keys the authorization, the trace context and everything that begins with "x-" count.
+// caller's keys the authorization, the trace context and everything that begins with "x-" count. Binary values ("-bin")
+// are any bytes: they would end a header line and begin others, and stay behind.
 func FromMetadata(ctx context.Context) *Call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &Call{Header: http.Header{}}
 	for name, values := range md {
 		switch {
+		case strings.HasSuffix(name, "-bin"):
 		case name == PathModelKey:
 			c.PathModel = values[0]
+		case name == QueryKey:
+			c.Query = values[0]
 		case strings.HasPrefix(name, FieldPrefix):
 			c.Header[http.CanonicalHeaderKey(name[len(FieldPrefix):])] = values
 		case name == "authorization", name == "traceparent", name == "tracestate", strings.HasPrefix(name, "x-"):

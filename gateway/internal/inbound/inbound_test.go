@@ -81,7 +81,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 	c := call(http.Header{
 		"Authorization": {"Bearer k"}, "X-Tenant": {"a", "b"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Odd": {"schüssel"}, "Accept": {"*/*"},
 	})
-	c.PathModel = "m"
+	c.PathModel, c.Query = "m", "stream=true&x=%20"
 	md := c.Metadata()
 	for k, vs := range md {
 		require.Equal(t, strings.ToLower(k), k)
@@ -91,6 +91,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 	}
 	back := FromMetadata(metadata.NewIncomingContext(context.Background(), md))
 	require.Equal(t, "m", back.PathModel)
+	require.Equal(t, "stream=true&x=%20", back.PlainQuery())
 	require.Equal(t, http.Header{
 		"Authorization": {"Bearer k"}, "X-Tenant": {"a", "b"}, "Accept": {"*/*"}, "X-Request-Id": {"id-1"},
 	}, back.Header)
@@ -102,6 +103,49 @@ func TestDirectCallersMetadata(t *testing.T) {
 	c := FromMetadata(metadata.NewIncomingContext(context.Background(), md))
 	require.Equal(t, http.Header{"Authorization": {"Bearer k"}, "X-Request-Id": {"r"}, "Traceparent": {"t"}}, c.Header)
 	require.Empty(t, FromMetadata(context.Background()).Header)
+}
+
+// TestBinaryMetadataStaysBehind: gRPC decodes the values of names that end with -bin to any bytes, which could end a header
+// line, and with it the head of the worker's request.
+func TestBinaryMetadataStaysBehind(t *testing.T) {
+	t.Parallel()
+	evil := "a\r\nAuthorization: Bearer forged\r\n\r\nPOST /sleep HTTP/1.1"
+	md := metadata.Pairs("x-note-bin", evil, "x-fwd-x-note-bin", evil, "x-note", "kept")
+	c := FromMetadata(metadata.NewIncomingContext(context.Background(), md))
+	require.Equal(t, http.Header{"X-Note": {"kept"}}, c.Header)
+}
+
+func TestPlainQuery(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]string{
+		"":                       "",
+		"stream=true&include[]=": "stream=true&include[]=",
+		"a=%20%0A":               "a=%20%0A",
+		"a b":                    "",
+		"a HTTP/1.1\r\nX: y":     "",
+		"a#b":                    "",
+		"a=ü":                    "",
+	} {
+		require.Equal(t, want, (&Call{Query: query}).PlainQuery(), query)
+	}
+}
+
+func TestPlainID(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"a", "A-1_.:", strings.Repeat("x", 128)} {
+		require.True(t, PlainID(id), id)
+	}
+	for _, id := range []string{"", "a b", "a\n", "ü", `"`, strings.Repeat("x", 129)} {
+		require.False(t, PlainID(id), id)
+	}
+}
+
+func TestListed(t *testing.T) {
+	t.Parallel()
+	require.True(t, Listed("close, X-Hop ,x-other", "x-hop"))
+	require.True(t, Listed("x-hop", "X-Hop"))
+	require.False(t, Listed("X-Hop-Count", "X-Hop"), "a part of a name is another name")
+	require.False(t, Listed("keep-alive", "Alive"))
 }
 
 func TestTimeout(t *testing.T) {

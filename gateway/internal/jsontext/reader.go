@@ -73,6 +73,14 @@ func (r *Reader) Reset(doc []byte, maxDepth int) error {
 	return nil
 }
 
+// SkipMark steps over a byte order mark at the start of the document.
+func (r *Reader) SkipMark() {
+	if r.pos == 0 && len(r.doc) > 2 && r.doc[0] == 0xEF && r.doc[1] == 0xBB && r.doc[2] == 0xBF {
+		r.pos = 3
+		r.space()
+	}
+}
+
 // Pos is the offset of the next unread byte.
 func (r *Reader) Pos() int { return r.pos }
 

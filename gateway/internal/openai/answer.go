@@ -32,9 +32,10 @@ type Chunk struct {
 	Finished int
 	// Aborted tells that a finish_reason is "abort": vLLM gave the request up.
 	Aborted bool
-	// Error tells that the event is an error object; ErrorCode is its code when it is a number.
+	// Error tells that the event is an error object; ErrorCode is its code when it is a number, ErrorType its type.
 	Error     bool
 	ErrorCode int
+	ErrorType string
 	// Usage is nil when absent or null.
 	Usage *Usage
 }
@@ -86,9 +87,13 @@ func (p *chunkReader) member(name jsontext.Name) error {
 		p.c.Error = true
 		_, err = p.r.Object(func(name jsontext.Name) error {
 			v, err := p.r.Skip()
-			if name.Is("code") {
+			switch {
+			case err != nil:
+			case name.Is("code"):
 				n, _ := jsontext.IntOf(p.doc, v)
 				p.c.ErrorCode = int(n)
+			case name.Is("type"):
+				p.c.ErrorType = jsontext.StringOf(p.doc, v)
 			}
 			return err
 		})

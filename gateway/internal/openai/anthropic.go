@@ -30,6 +30,20 @@ func anthropicType(status int) string {
 	return "api_error"
 }
 
+// StatusOfType is the status that belongs to the type of an error object without a code, as Anthropic's are; 500 where it
+// tells nothing.
+func StatusOfType(kind string) int {
+	for _, status := range []int{
+		http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+	} {
+		if anthropicType(status) == kind {
+			return status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
 // AnthropicBody is the failure as Anthropic's Messages API spells it: {"type":"error","error":{type,message,…}}. The
 // members of OpenAI's object that Anthropic's does not have stand beside them.
 func (f Failure) AnthropicBody() []byte {

@@ -55,3 +55,13 @@ func TestAnthropicErrors(t *testing.T) {
 		require.Equal(t, "event: error\ndata: "+string(f.AnthropicBody())+"\n\n", string(f.AnthropicEvent()), name)
 	}
 }
+
+func TestStatusOfType(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]int{
+		"overloaded_error": 503, "rate_limit_error": 429, "invalid_request_error": 400, "timeout_error": 504,
+		"api_error": 500, "internal_error": 500, "": 500, "of another kind": 500,
+	} {
+		require.Equal(t, want, StatusOfType(kind), kind)
+	}
+}

@@ -91,6 +91,9 @@ func NewFailure(err error) Failure {
 	if c.status == http.StatusInternalServerError || out.message == "" {
 		out.message = "The server had an error while processing the request."
 	}
+	if f.Reason == faultv1.Reason_REASON_CANCELLED {
+		out.message = "The client went away." // whatever the library said that noticed it
+	}
 	if f.Reason == faultv1.Reason_REASON_MODEL_NOT_FOUND && out.param == "" {
 		out.param = "model"
 	}

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -70,6 +71,48 @@ func TestScanNullsCountAsAbsent(t *testing.T) {
 	require.Nil(t, q.Text(q.Template.Tools))
 	require.Nil(t, q.Template.ChatTemplate)
 	require.Nil(t, q.Template.AddGenerationPrompt)
+}
+
+// TestScanNumbers: whatever a client sends for a number that kvmesh only reads, the worker judges it; what vLLM takes for
+// one counts as one.
+func TestScanNumbers(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]int{
+		`2`: 2, `2.0`: 2, `2e0`: 2, `"2"`: 2, `" 2 "`: 2, `"\u0032"`: 2, `true`: 1,
+		`0`: 1, `-3`: 1, `1.5`: 1, `"x"`: 1, `"1.5"`: 1, `""`: 1, `[]`: 1, `{}`: 1, `false`: 1, `null`: 1,
+		`1e99`: 1, `-1e99`: 1, `1e400`: 1, `9223372036854775808`: 1, `"99999999999999999999"`: 1,
+		`3000000000`: math.MaxInt32, `9223372036854775807`: math.MaxInt32,
+	} {
+		q := scan(t, ShapeChat, `{"messages":[{}],"n":`+value+`}`)
+		require.Equal(t, want, q.N, value)
+		q = scan(t, ShapeChat, `{"messages":[{}],"max_tokens":`+value+`,"priority":`+value+`}`)
+		if want > 1 {
+			require.Equal(t, want, q.MaxTokens, value)
+			require.EqualValues(t, want, q.Priority, value)
+		}
+		require.GreaterOrEqual(t, q.MaxTokens, 0, value)
+	}
+}
+
+func TestScanSession(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s", 1025)
+	named := func(v string) string {
+		return scan(t, ShapeChat, `{"messages":[{}],"session_id":"`+v+`"}`).Session
+	}
+	require.Equal(t, "a", named("a"))
+	require.Equal(t, long[:1024], named(long[:1024]))
+	require.Len(t, named(long), 64, "what the scheduler would not take goes by its digest")
+	require.NotEqual(t, named(long), named(long+"s"))
+	require.Empty(t, scan(t, ShapeChat, `{"messages":[{}],"session_id":5}`).Session)
+}
+
+func TestScanByteOrderMark(t *testing.T) {
+	t.Parallel()
+	doc := "\ufeff {\"messages\":[{}],\"stream\":true}"
+	q := scan(t, ShapeChat, doc)
+	require.True(t, q.Stream)
+	require.Equal(t, "\ufeff {\"messages\":[{}],\"stream\":true,\"model\":\"m\"}", string(jsontext.Join(q.Body(Forward{Model: "m", Item: -1}))))
 }
 
 func TestScanRefuses(t *testing.T) {

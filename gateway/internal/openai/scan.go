@@ -1,7 +1,11 @@
 package openai
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
 )
@@ -25,6 +29,7 @@ func (s *scanner) scan() error {
 	if err := s.r.Reset(s.req.Doc, s.maxDepth); err != nil {
 		return err
 	}
+	s.r.SkipMark() // Python's reader, and with it vLLM, takes it
 	if len(s.req.Doc) == s.r.Pos() {
 		return wrongType("body", "a JSON object; it is empty")
 	}
@@ -122,7 +127,7 @@ func (s *scanner) common(name jsontext.Name) (bool, error) {
 	case name.Is("cache_salt"):
 		q.CacheSalt, err = s.text()
 	case name.Is("session_id"):
-		q.Session, err = s.text()
+		q.Session, err = s.session()
 	case name.Is("kv_transfer_params"):
 		err = s.kvTransfer()
 	default:
@@ -158,14 +163,25 @@ func (s *scanner) lenient() (*bool, error) {
 	return &b, nil
 }
 
-// integer reads a number that kvmesh only uses as a hint; anything else is 0.
+// integer reads a number that kvmesh only uses as a hint; anything else is 0. vLLM takes numbers in text and true too.
 func (s *scanner) integer() (int, error) {
 	v, err := s.r.Skip()
 	if err != nil {
 		return 0, err
 	}
-	n, _ := jsontext.IntOf(s.req.Doc, v)
-	return int(n), nil
+	switch v.Kind {
+	case jsontext.String:
+		n, err := strconv.Atoi(strings.TrimSpace(jsontext.StringOf(s.req.Doc, v)))
+		if err != nil {
+			return 0, nil
+		}
+		return n, nil
+	case jsontext.True:
+		return 1, nil
+	default:
+		n, _ := jsontext.IntOf(s.req.Doc, v)
+		return int(n), nil
+	}
 }
 
 // count is integer for numbers that must not be below least.
@@ -178,6 +194,18 @@ func (s *scanner) count(least int) (int, error) {
 func (s *scanner) text() (string, error) {
 	v, err := s.r.Skip()
 	return jsontext.StringOf(s.req.Doc, v), err
+}
+
+// maxSession bounds a session's name at the scheduler, in bytes; a longer one goes by its digest.
+const maxSession = 1024
+
+func (s *scanner) session() (string, error) {
+	name, err := s.text()
+	if len(name) > maxSession {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:])
+	}
+	return name, err
 }
 
 // optionalText reads a string; anything else is absent.

@@ -17,6 +17,8 @@ type beating struct {
 	head    bool
 	wrap    bool // a plain answer came after the head of a stream
 	stopped bool
+
+	anthropic bool // events have names
 }
 
 // comment is the line that keeps a connection in use; clients skip it by the SSE rules.
@@ -27,7 +29,7 @@ func (s *Service) keepalive(t *task, stream bool) {
 	if s.cfg.Keepalive <= 0 || !stream {
 		return
 	}
-	b := &beating{w: t.w}
+	b := &beating{w: t.w, anthropic: t.in.Anthropic}
 	t.w = b
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -90,9 +92,29 @@ func (b *beating) Data(p []byte) error {
 	defer b.mu.Unlock()
 	b.wrote = true
 	if b.wrap {
-		p = append(append([]byte("data: "), p...), "\n\n"...)
+		p = b.event(p)
 	}
 	return b.w.Data(p)
+}
+
+// event is a plain answer, which after the head of a stream is an error, as one event.
+func (b *beating) event(p []byte) []byte {
+	if b.anthropic {
+		return append([]byte("event: error\n"), asEvent(p)...)
+	}
+	return asEvent(p)
+}
+
+// asEvent is a JSON text as an event; a line end, which is white space there, would end its data.
+func asEvent(p []byte) []byte {
+	out := append(make([]byte, 0, len(p)+8), "data: "...)
+	for _, c := range p {
+		if c == '\n' || c == '\r' {
+			c = ' '
+		}
+		out = append(out, c)
+	}
+	return append(out, "\n\n"...)
 }
 
 // Trailer passes.

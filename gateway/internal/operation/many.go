@@ -130,8 +130,15 @@ func (b *batch) prompt(t *task, i int) (err error) {
 		b.refuse(a)
 		return nil
 	}
-	if a.Stream != nil {
+	switch {
+	case a.Stream != nil:
 		return b.stream(a, i)
+	case b.q.Stream:
+		return fault.New(faultv1.Reason_REASON_WORKER_FAILED, "A worker did not answer with a stream.")
+	case a.Coding() == "gzip":
+		if err := decode(a); err != nil {
+			return err
+		}
 	}
 	b.mu.Lock()
 	if i == 0 || b.header == nil {
@@ -152,11 +159,15 @@ func (b *batch) refuse(a *dispatch.Answer) {
 	b.cancel()
 }
 
-// sendRefusal relays a worker's error as the answer of the whole request.
+// sendRefusal relays a worker's error as the answer of the whole request, in a stream that has begun as its last event.
 func (b *batch) sendRefusal(t *task) error {
 	a := b.refused
 	if b.started {
-		return fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "A worker refused one of the prompts.")
+		if _, ok := openai.ReadChunk(a.Body); !ok || a.More {
+			return fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "A worker refused one of the prompts.")
+		}
+		t.in.Record.Reason = "stream_broken"
+		return t.w.Data(asEvent(a.Body))
 	}
 	h := &reply.Head{Status: a.Status, ContentType: a.ContentType, Length: int64(len(a.Body)), Header: a.Header()}
 	if err := t.w.Head(h); err != nil {

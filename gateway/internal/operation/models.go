@@ -61,7 +61,7 @@ func (s *Service) GetModel(q *gatewayv1.GetModelRequest, st gatewayv1.OpenAIServ
 			entry = entryOf(m)
 		}
 		if entry == nil {
-			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%s` does not exist.", name).
+			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).
 				WithParam("model")
 		}
 		return nil, reply.OK(t.w, entry)

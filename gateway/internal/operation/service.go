@@ -207,7 +207,7 @@ func (s *Service) recovered(t *task, err *error) {
 func (s *Service) direct(ctx context.Context) *inbound.Call {
 	in := inbound.FromMetadata(ctx)
 	id := in.Get("X-Request-Id")
-	if id == "" || len(id) > 128 {
+	if !inbound.PlainID(id) {
 		id = s.deps.NewID()
 	}
 	in.Record = &flight.Record{ID: id, Start: s.deps.Clock(), Status: 200}
@@ -299,9 +299,9 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	if r := s.stored.find(q.PreviousResponse); r != nil {
+	if r := s.maker(t, q.PreviousResponse); r != nil {
 		// Only the worker that made a response can continue it; this call is not counted as load.
-		return s.deps.Dispatcher.Direct(t.ctx, j, r)
+		return s.noted(k)(s.deps.Dispatcher.Direct(t.ctx, j, r))
 	}
 	s.resumable(t, k, q, m)
 	return s.open(t, k, j)
@@ -335,11 +335,17 @@ func (s *Service) newJob(t *task, method, path string, m fleet.Model, p *prompt.
 
 // open finds an answer.
 func (s *Service) open(t *task, k kind, j *dispatch.Job) (*dispatch.Answer, error) {
-	a, err := s.deps.Dispatcher.Open(t.ctx, j)
-	if err == nil && k.stores {
-		s.stored.note(a)
+	return s.noted(k)(s.deps.Dispatcher.Open(t.ctx, j))
+}
+
+// noted passes an answer on and remembers who made it, where later calls name it.
+func (s *Service) noted(k kind) func(a *dispatch.Answer, err error) (*dispatch.Answer, error) {
+	return func(a *dispatch.Answer, err error) (*dispatch.Answer, error) {
+		if err == nil && k.stores {
+			s.stored.note(a)
+		}
+		return a, err
 	}
-	return a, err
 }
 
 // relay brings an answer to the client and settles it.

@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
+	"time"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
@@ -77,49 +79,97 @@ func (s *Service) CancelResponse(q *gatewayv1.CancelResponseRequest, st gatewayv
 	})
 }
 
-// atMaker calls the worker that made a response; where that is not known, every worker until one knows the id.
+// atMaker calls the worker that made a response; where that is not known, every worker until one has an answer.
 func (s *Service) atMaker(t *task, method, id, suffix string) (*dispatch.Answer, error) {
 	path := responsesPath + "/" + url.PathEscape(id) + suffix
+	j := s.newJob(t, method, path, fleet.Model{}, noPrompt())
+	if query := t.in.PlainQuery(); query != "" {
+		j.Path += "?" + query
+		j.Stream = wantsEvents(query)
+	}
 	if r := s.stored.find(id); r != nil {
-		a, err := s.at(t, r, method, path)
-		if a == nil && err == nil {
-			err = notFound(id)
+		a, err := s.deps.Dispatcher.Direct(t.ctx, j, r)
+		if err == nil && a.Status == http.StatusNotFound {
+			a.Close(s.deps.Dispatcher, nil)
+			return nil, notFound(id)
 		}
 		return a, err
 	}
+	return s.atSome(t, id, j)
+}
+
+// wantsEvents tells whether a query asks for a stream, in the words that vLLM's framework takes for true.
+func wantsEvents(query string) bool {
+	values, _ := url.ParseQuery(query)
+	switch strings.ToLower(values.Get("stream")) {
+	case "true", "1", "yes", "on", "t", "y":
+		return true
+	}
+	return false
+}
+
+// atSome makes a call to one worker after the other until one does not refuse it. Without any, a refusal that says more
+// than that the id is unknown counts; then a worker that could not be asked, since the response may be there.
+func (s *Service) atSome(t *task, id string, j *dispatch.Job) (answer *dispatch.Answer, err error) {
 	view, err := s.deps.Scheduler.ListWorkers(t.ctx, &schedulerv1.ListWorkersRequest{})
 	if err != nil {
 		return nil, fault.From(err)
 	}
+	missing := notFound(id)
+	if len(view.GetWorkers()) == 0 {
+		missing = fault.New(faultv1.Reason_REASON_NO_WORKER, "No worker can be asked for the response now; try again.").
+			WithRetryAfter(time.Second)
+	}
+	var refused *dispatch.Answer
 	for _, w := range view.GetWorkers() {
 		if w.GetRank() > 0 {
 			continue
 		}
-		r := &schedulerv1.RouteResponse{
+		a, err := s.deps.Dispatcher.Direct(t.ctx, j, &schedulerv1.RouteResponse{
 			HttpUrl: w.GetCard().GetHttpUrl(), Target: &schedulerv1.Target{WorkerId: w.GetCard().GetWorkerId()},
-		}
-		if a, err := s.at(t, r, method, path); a != nil || t.ctx.Err() != nil {
+		})
+		switch {
+		case t.ctx.Err() != nil:
 			return a, err
+		case err != nil:
+			missing = err
+		case a.OK():
+			return a, nil
+		case a.Status == http.StatusNotFound || refused != nil:
+			a.Close(s.deps.Dispatcher, nil)
+		default:
+			refused = a
 		}
 	}
-	return nil, notFound(id)
+	if refused != nil {
+		return refused, nil
+	}
+	return nil, missing
 }
+
+// maker is the worker that made a response which a request goes on from; nil without an id, and where nobody has it. After a
+// restart, or behind another gateway, it is found by asking.
+func (s *Service) maker(t *task, id string) *schedulerv1.RouteResponse {
+	if id == "" || len(id) > maxResponseID {
+		return nil
+	}
+	if r := s.stored.find(id); r != nil {
+		return r
+	}
+	a, err := s.atSome(t, id, s.newJob(t, http.MethodGet, responsesPath+"/"+url.PathEscape(id), fleet.Model{}, noPrompt()))
+	if err != nil {
+		return nil
+	}
+	defer a.Close(s.deps.Dispatcher, nil)
+	if !a.OK() {
+		return nil
+	}
+	return a.Lease.Route
+}
+
+// maxResponseID bounds an id that workers are asked for, in bytes; vLLM's have 37.
+const maxResponseID = 256
 
 func notFound(id string) error {
-	return fault.New(faultv1.Reason_REASON_NOT_FOUND, "Response with id '%s' not found.", id).WithParam("response_id")
-}
-
-// at makes one call to one worker, without a route and a reservation. A worker that does not know the path or the id
-// gives neither an answer nor an error.
-func (s *Service) at(t *task, r *schedulerv1.RouteResponse, method, path string) (*dispatch.Answer, error) {
-	j := s.newJob(t, method, path, fleet.Model{}, noPrompt())
-	a, err := s.deps.Dispatcher.Direct(t.ctx, j, r)
-	if err != nil {
-		return nil, err
-	}
-	if a.Status == http.StatusNotFound {
-		a.Close(s.deps.Dispatcher, nil)
-		return nil, nil
-	}
-	return a, nil
+	return fault.New(faultv1.Reason_REASON_NOT_FOUND, "Response with id '%.256s' not found.", id).WithParam("response_id")
 }

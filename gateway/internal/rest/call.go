@@ -100,7 +100,8 @@ func (c *call) data(p []byte) error {
 func (c *call) Trailer(name, value string) { c.w.Header().Set(name, value) }
 
 // fail answers with the fault: as a response while none has begun, as an event in a stream, and by cutting the
-// connection in a plain answer, which must not look whole.
+// connection in a plain answer, which must not look whole. A client that went away is answered in the same way: one that
+// only closed its own direction still reads, and what net/http would send by itself is an empty 200.
 func (c *call) fail(err error) {
 	f := openai.NewFailure(err)
 	rec := c.in.Record
@@ -108,9 +109,10 @@ func (c *call) fail(err error) {
 	if cause := errors.Unwrap(fault.From(err)); cause != nil {
 		rec.Cause = cause
 	}
-	switch {
-	case f.Reason == faultv1.Reason_REASON_CANCELLED:
+	if f.Reason == faultv1.Reason_REASON_CANCELLED {
 		rec.Status = openai.StatusClientClosed
+	}
+	switch {
 	case !c.wrote:
 		c.write(f)
 	case c.sse:

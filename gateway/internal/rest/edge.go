@@ -91,6 +91,10 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Server"] = e.server
 	h["X-Request-Id"] = []string{rec.ID}
+	// As at vLLM, whose framework redirects such an address to the one without.
+	if p := r.URL.Path; len(p) > 1 && p[len(p)-1] == '/' {
+		r.URL.Path, r.URL.RawPath = p[:len(p)-1], strings.TrimSuffix(r.URL.RawPath, "/")
+	}
 	e.deps.Telemetry.Begin()
 	defer e.deps.Telemetry.Done(rec)
 	if e.cors(w, r, rec) || e.fixed(c, r) {
@@ -128,7 +132,8 @@ func (e *Edge) guard(c *call, r *http.Request) error {
 		}
 		c.in.Caller, c.in.Record.Tenant = caller, caller.Name
 	}
-	r.URL.Path, c.in.PathModel = oldPath(r.URL.Path)
+	r.URL.Path, c.in.PathModel = oldPath(r.URL)
+	c.in.Query = r.URL.RawQuery
 	c.in.Anthropic = strings.HasPrefix(r.URL.Path, "/v1/messages")
 	found, allowed := e.find(r.Method, r.URL.Path)
 	switch {
@@ -155,6 +160,10 @@ func (e *Edge) guardBody(c *call, r *http.Request, found *route) error {
 		if err != nil || base != want {
 			return fault.New(faultv1.Reason_REASON_UNSUPPORTED_MEDIA_TYPE, "The content type must be %s.", want)
 		}
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return fault.New(faultv1.Reason_REASON_UNSUPPORTED_MEDIA_TYPE, "The body must not have a content encoding.").
+			WithParam("content-encoding")
 	}
 	patient := newPatience(c.w, r.Body, bodySilence)
 	c.body = &body{ReadCloser: patient, length: r.ContentLength, limit: e.cfg.MaxBodyBytes, kind: kind}
@@ -192,12 +201,9 @@ func (e *Edge) unrouted(ctx context.Context, m *runtime.ServeMux, mr runtime.Mar
 	e.failed(ctx, m, mr, w, r, fault.New(faultv1.Reason_REASON_NOT_FOUND, "There is no such path."))
 }
 
-// maxIDBytes bounds a client's request id.
-const maxIDBytes = 128
-
 // requestID takes the client's id when it is plain, else makes one.
 func requestID(h http.Header) string {
-	if id := h.Get("X-Request-ID"); plainID(id) {
+	if id := h.Get("X-Request-ID"); inbound.PlainID(id) {
 		return id
 	}
 	return NewID()
@@ -208,19 +214,4 @@ func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
-}
-
-// plainID tells whether a client's id may be used in headers, logs and receipts.
-func plainID(id string) bool {
-	if id == "" || len(id) > maxIDBytes {
-		return false
-	}
-	for i := range len(id) {
-		switch c := id[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == ':':
-		default:
-			return false
-		}
-	}
-	return true
 }

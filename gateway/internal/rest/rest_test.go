@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,47 @@ func TestFaults(t *testing.T) {
 	})
 }
 
+// TestACancelledRequestNeverLooksAnswered: a client that has only closed its own direction still reads. It gets the error, the
+// event or the broken connection that any other failure is.
+func TestACancelledRequestNeverLooksAnswered(t *testing.T) {
+	t.Parallel()
+	gone := fault.New(faultv1.Reason_REASON_CANCELLED, "gone")
+	begun := func(kind string) func(reply.Writer) error {
+		return func(w reply.Writer) error {
+			if err := w.Head(&reply.Head{Status: 200, ContentType: kind, Length: -1}); err != nil {
+				return err
+			}
+			return w.Data([]byte("data: 1\n\n"))
+		}
+	}
+	for name, row := range map[string]struct {
+		before func(reply.Writer) error
+		status int
+		body   string
+		cut    bool
+	}{
+		"nothing was out": {func(reply.Writer) error { return nil }, 499, `{"error":{"message":"The client went away.",`, false},
+		"a stream":        {begun("text/event-stream"), 200, "data: 1\n\ndata: {\"error\":{\"message\":\"The client went away.\",", false},
+		"a plain answer":  {begun("application/json"), 200, "data: 1\n\n", true},
+	} {
+		s := &service{chat: func(_ *gatewayv1.ChatCompletionsRequest, w reply.Writer) error {
+			if err := row.before(w); err != nil {
+				return err
+			}
+			return gone
+		}}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, s, func(t *testing.T, url string) {
+				resp, body, err := post(t, url, "{}")
+				require.Equal(t, row.status, resp.StatusCode)
+				require.Truef(t, strings.HasPrefix(body, row.body), body)
+				require.Equal(t, row.cut, err != nil)
+			})
+		})
+	}
+}
+
 func TestInterceptorsAroundTheService(t *testing.T) {
 	t.Parallel()
 	refuse := func(any, grpc.ServerStream, *grpc.StreamServerInfo, grpc.StreamHandler) error {
@@ -244,6 +286,11 @@ func TestGuard(t *testing.T) {
 	}{
 		{"unknown path", "POST", "/v1/nope", "application/json", "{}", 404, [2]string{}},
 		{"wrong method", "GET", "/v1/chat/completions", "", "", 405, [2]string{"Allow", "POST"}},
+		{"slash behind", "POST", "/v1/chat/completions/", "application/json", "{}", 200, [2]string{}},
+		{"two slashes behind", "POST", "/v1/chat/completions//", "application/json", "{}", 404, [2]string{}},
+		{"slash behind, wrong method", "GET", "/v1/chat/completions/", "", "", 405, [2]string{"Allow", "POST"}},
+		{"health, slash behind", "GET", "/health/", "", "", 200, [2]string{}},
+		{"nothing but a slash", "GET", "/", "", "", 404, [2]string{}},
 		{"form", "POST", "/v1/chat/completions", "application/x-www-form-urlencoded", "a=b", 415, [2]string{}},
 		{"no type", "POST", "/v1/chat/completions", "", "{}", 415, [2]string{}},
 		{"charset", "POST", "/v1/chat/completions", "Application/JSON; charset=utf-8", "{}", 200, [2]string{}},
@@ -280,6 +327,19 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
+	t.Run("compressed", func(t *testing.T) {
+		t.Parallel()
+		for coding, want := range map[string]int{"gzip": 415, "deflate, gzip": 415, "Identity": 200} {
+			req, err := http.NewRequest("POST", url+"/v1/chat/completions", strings.NewReader("{}"))
+			require.NoError(t, err)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Content-Encoding", coding)
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+			require.Equal(t, want, resp.StatusCode, coding)
+		}
+	})
 	t.Run("chunked and too large", func(t *testing.T) {
 		t.Parallel()
 		req, err := http.NewRequest("POST", url+"/v1/chat/completions", io.MultiReader(strings.NewReader(strings.Repeat(" ", 1001))))
@@ -321,7 +381,7 @@ func TestRequestID(t *testing.T) {
 	} {
 		got := requestID(http.Header{"X-Request-Id": {id}})
 		require.Equal(t, kept, got == id, id)
-		require.True(t, plainID(got))
+		require.True(t, inbound.PlainID(got))
 	}
 	require.NotEqual(t, NewID(), NewID())
 }
@@ -335,9 +395,16 @@ func TestOldPath(t *testing.T) {
 		{"/predictions/m", "/predictions/m", ""},
 		{"/predictions//1.0/v1/models", "/predictions//1.0/v1/models", ""},
 		{"/v1/models", "/v1/models", ""},
+		{"/predictions/org%2Fm/1.0/v1/completions", "/v1/completions", "org/m"},
+		{"/predictions/org/m/1.0/v1/completions", "/1.0/v1/completions", "org"},
+		{"/predictions/m/1.0/v1/models/org%2Fm", "/v1/models/org/m", "m"},
+		{"/predictions/m/1.0/v1/models/", "/v1/models", "m"},
+		{"/predictions/a%20b/1/v1/models", "/v1/models", "a b"},
 	}
 	for _, row := range rows {
-		path, model := oldPath(row.in)
+		u, err := url.Parse(row.in)
+		require.NoError(t, err)
+		path, model := oldPath(u)
 		require.Equal(t, row.path, path, row.in)
 		require.Equal(t, row.model, model, row.in)
 	}

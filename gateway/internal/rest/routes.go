@@ -2,6 +2,7 @@ package rest
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -94,22 +95,21 @@ func (e *Edge) find(method, path string) (found *route, allowed []string) {
 	return nil, allowed
 }
 
-// oldPath turns TorchServe's /predictions/{model}/{version}/v1/… into /v1/… and the model.
-func oldPath(path string) (newPath, model string) {
-	rest, ok := strings.CutPrefix(path, "/predictions/")
-	if !ok {
-		return path, ""
+// oldPath turns TorchServe's /predictions/{model}/{version}/v1/… into /v1/… and the model, whose own slashes are escaped.
+func oldPath(u *url.URL) (newPath, model string) {
+	if !strings.HasPrefix(u.Path, "/predictions/") {
+		return u.Path, ""
 	}
-	model, rest, ok = strings.Cut(rest, "/")
-	if !ok || model == "" {
-		return path, ""
-	}
+	rest := strings.TrimSuffix(strings.TrimPrefix(u.EscapedPath(), "/predictions/"), "/")
+	escaped, rest, _ := strings.Cut(rest, "/")
 	version, tail, ok := strings.Cut(rest, "/")
-	if !ok || version == "" {
-		return path, ""
-	}
 	if version == "v1" && !strings.HasPrefix(tail, "v1/") {
-		return "/" + rest, model
+		tail = rest
 	}
-	return "/" + tail, model
+	model, err := url.PathUnescape(escaped)
+	path, perr := url.PathUnescape(tail)
+	if !ok || version == "" || model == "" || err != nil || perr != nil {
+		return u.Path, ""
+	}
+	return "/" + path, model
 }

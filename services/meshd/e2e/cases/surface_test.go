@@ -1,0 +1,272 @@
+package cases
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvmesh/kvmesh/services/kit/kittest"
+)
+
+// keeper is a worker that keeps the responses it made, as vLLM with its store does.
+type keeper struct {
+	name string
+
+	mu    sync.Mutex
+	made  int
+	calls []string
+}
+
+func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	const responses = "/v1/responses"
+	if !strings.HasPrefix(r.URL.Path, responses) {
+		(&gated{}).ServeHTTP(w, r)
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls = append(k.calls, r.Method+" "+r.RequestURI)
+	mine := func(text string) bool { return strings.Contains(text, "resp_"+k.name+"_") }
+	switch {
+	case r.Method == http.MethodPost && r.URL.Path == responses:
+		if strings.Contains(string(body), `"previous_response_id"`) && !mine(string(body)) {
+			w.WriteHeader(http.StatusNotFound)
+			answerJSON(w, `{"error":{"message":"Response not found.","type":"invalid_request_error","param":null,"code":404}}`)
+			return
+		}
+		k.made++
+		answerJSON(w, fmt.Sprintf(`{"id":"resp_%s_%d","object":"response","output":[]}`, k.name, k.made))
+	case !mine(r.URL.Path):
+		w.WriteHeader(http.StatusNotFound)
+		answerJSON(w, `{"error":{"message":"Response not found.","type":"invalid_request_error","param":null,"code":404}}`)
+	case r.URL.Query().Get("stream") == "true":
+		answerEvents(w, "event: response.created\ndata: {\"sequence_number\":0}\n\n")
+	default:
+		answerJSON(w, `{"id":"`+strings.TrimPrefix(r.URL.Path, responses+"/")+`","object":"response"}`)
+	}
+}
+
+// taken is the calls since the last look.
+func (k *keeper) taken() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := k.calls
+	k.calls = nil
+	return out
+}
+
+// idOf is the id in an answer.
+func idOf(t *testing.T, a got) string {
+	t.Helper()
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	_, rest, ok := strings.Cut(a.body, `"id":"`)
+	require.True(t, ok, a.body)
+	id, _, _ := strings.Cut(rest, `"`)
+	return id
+}
+
+func fetch(t *testing.T, url string) got {
+	t.Helper()
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	return got{resp.StatusCode, resp.Header, string(raw), err}
+}
+
+// TestResponsesStayAtTheirMaker: every turn of a conversation goes to the worker that keeps the turns before, also the third,
+// and also when another gateway, or one that has started since, brought the earlier ones.
+func TestResponsesStayAtTheirMaker(t *testing.T) {
+	keepers := []*keeper{{name: "a"}, {name: "b"}}
+	urls := make([]string, len(keepers))
+	servers := make([]*httptest.Server, len(keepers))
+	for i, k := range keepers {
+		servers[i] = httptest.NewServer(k)
+		t.Cleanup(servers[i].Close)
+		urls[i] = servers[i].URL
+	}
+	m := startDoors(t, urls, nil)
+	turn := func(url, previous string) string {
+		return idOf(t, ask(t, url, "/v1/responses", fmt.Sprintf(`{"model":%q,"input":"Hello"%s}`, base, previous), nil))
+	}
+	after := func(id string) string { return `,"previous_response_id":"` + id + `"` }
+	for _, door := range m.doors {
+		for range 4 {
+			first := turn(door.url, "")
+			id := first
+			for range 4 {
+				id = turn(door.url, after(id))
+				require.Equal(t, first[:len("resp_a")], id[:len("resp_a")], "the conversation left its worker")
+			}
+		}
+		for _, elsewhere := range []string{"resp_a_elsewhere", "resp_b_elsewhere"} {
+			require.Equal(t, elsewhere[:len("resp_a")], turn(door.url, after(elsewhere))[:len("resp_a")])
+		}
+		a := ask(t, door.url, "/v1/responses", `{"input":"x"`+after("resp_c_1")+`}`, nil)
+		require.Equal(t, http.StatusNotFound, a.status, "what nobody has is the worker's to refuse")
+		require.Contains(t, a.body, "Response not found.")
+	}
+	for _, door := range m.doors {
+		t.Run("read "+door.name, func(t *testing.T) { responsesRead(t, keepers, door.url) })
+	}
+	servers[1].Listener.Close()
+	servers[1].CloseClientConnections()
+	for _, door := range m.doors {
+		a := fetch(t, door.url+"/v1/responses/resp_b_unseen")
+		require.Equal(t, http.StatusServiceUnavailable, a.status, "the worker that cannot be asked may have it: %s", a.body)
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+		require.NotContains(t, a.body, "127.0.0.1")
+		require.Equal(t, http.StatusOK, fetch(t, door.url+"/v1/responses/resp_a_unseen").status)
+	}
+}
+
+// responsesRead: a query is the worker's, and what it asks for may be a stream.
+func responsesRead(t *testing.T, keepers []*keeper, url string) {
+	for _, k := range keepers {
+		k.taken()
+	}
+	a := fetch(t, url+"/v1/responses/resp_b_7?stream=true&starting_after=3&include[]=x%20y")
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	require.Equal(t, "event: response.created\ndata: {\"sequence_number\":0}\n\n", a.body)
+	require.True(t, strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream"))
+	require.Equal(t, []string{"GET /v1/responses/resp_b_7?stream=true&starting_after=3&include[]=x%20y"}, keepers[1].taken())
+	require.Equal(t, http.StatusNotFound, fetch(t, url+"/v1/responses/resp_c_1").status)
+}
+
+// TestManyPromptsOfOddWorkers: what a worker answers to one of many prompts is never lost in the answer to all.
+func TestManyPromptsOfOddWorkers(t *testing.T) {
+	const refusal = "{\"error\":{\"message\":\"too long\",\r\n\"type\":\"BadRequestError\",\"param\":\"input_tokens\",\"code\":400}}"
+	begun := make(chan struct{}, 64)
+	c := startCrew(t, func(w http.ResponseWriter, r *http.Request, call seen) {
+		two := `{"id":"x","choices":[{"index":0,"text":"a"},{"index":1,"text":"b"}]}`
+		switch {
+		case r.Header.Get("X-Odd") == "plain":
+			answerJSON(w, two)
+		case r.Header.Get("X-Odd") == "refuse" && strings.Contains(call.body, "bad"):
+			<-begun
+			w.WriteHeader(http.StatusBadRequest)
+			answerJSON(w, refusal)
+		case r.Header.Get("X-Odd") == "refuse":
+			answerEvents(w, piece)
+			begun <- struct{}{}
+			<-r.Context().Done()
+		default:
+			answerJSON(w, two)
+		}
+	})
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, nil)
+	prompts := func(more string) string { return fmt.Sprintf(`{"model":%q,"prompt":["one","bad"]%s}`, base, more) }
+	for _, door := range m.doors {
+		t.Run(door.name, func(t *testing.T) {
+			a := ask(t, door.url, "/v1/completions", prompts(`,"stream":true`), http.Header{"X-Odd": {"plain"}})
+			require.Equal(t, http.StatusBadGateway, a.status, "an answer that is no stream is not dropped: %s", a.body)
+
+			a = ask(t, door.url, "/v1/completions", prompts(`,"stream":true`), http.Header{"X-Odd": {"refuse"}})
+			require.Equal(t, http.StatusOK, a.status)
+			begin, end, _ := strings.Cut(a.body, "data: {\"error\"")
+			require.Contains(t, begin, `"content":"one"`)
+			require.Equal(t, strings.ReplaceAll(strings.TrimPrefix(refusal, `{"error"`), "\r\n", "  ")+"\n\n", end,
+				"the worker's own error is the last event")
+
+			for _, n := range []string{`2`, `"2"`, `2.0`} {
+				a = ask(t, door.url, "/v1/completions", prompts(`,"n":`+n), nil)
+				require.Equal(t, `{"id":"x","choices":[{"index":0,"text":"a"},{"index":1,"text":"b"},{"index":2,"text":"a"},{"index":3,"text":"b"}]}`,
+					a.body, n)
+			}
+		})
+	}
+}
+
+// TestHalfClosedClients: a client that closes its own direction behind its request cannot be told from one that left. Its
+// request ends, at the worker too, and what it can still read is an error.
+func TestHalfClosedClients(t *testing.T) {
+	c := startCrew(t, func(w http.ResponseWriter, r *http.Request, call seen) {
+		if streams(call) {
+			answerEvents(w, piece)
+		}
+		<-r.Context().Done()
+	})
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, nil)
+	for _, door := range m.doors {
+		for _, stream := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s stream=%v", door.name, stream), func(t *testing.T) {
+				conn, err := net.Dial("tcp", strings.TrimPrefix(door.url, "http://"))
+				require.NoError(t, err)
+				defer conn.Close()
+				body := hello(stream)
+				_, err = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+					"Content-Length: %d\r\n\r\n%s", len(body), body)
+				require.NoError(t, err)
+				kittest.Eventually(t, func() error {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if len(c.calls) == 0 {
+						return fmt.Errorf("no worker has the request yet")
+					}
+					return nil
+				})
+				c.taken()
+				tcp, ok := conn.(*net.TCPConn)
+				require.True(t, ok)
+				reader := bufio.NewReader(conn)
+				if stream {
+					_, err = reader.Peek(1)
+					require.NoError(t, err)
+				}
+				require.NoError(t, tcp.CloseWrite())
+				resp, err := http.ReadResponse(reader, nil)
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				raw, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.Contains(t, string(raw), `{"error":{"message":"The client went away.`)
+				require.NotContains(t, string(raw), "[DONE]")
+				if !stream {
+					require.Equal(t, 499, resp.StatusCode)
+				}
+				kittest.Eventually(t, func() error {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					if c.left == 0 {
+						return fmt.Errorf("the worker still computes")
+					}
+					return nil
+				})
+				c.mu.Lock()
+				c.left = 0
+				c.mu.Unlock()
+			})
+		}
+	}
+}
+
+// TestNamesAreBoundedInErrors: a client's own text comes back shortened.
+func TestNamesAreBoundedInErrors(t *testing.T) {
+	c := startCrew(t, func(w http.ResponseWriter, _ *http.Request, _ seen) { answerJSON(w, whole) })
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, nil)
+	for _, door := range m.doors {
+		long := strings.Repeat("é", 500_000)
+		a := ask(t, door.url, "/v1/chat/completions", strings.Replace(hello(false), base, long, 1), nil)
+		require.Equal(t, http.StatusNotFound, a.status)
+		require.Less(t, len(a.body), 1024)
+		require.Contains(t, a.body, `"code":"model_not_found"`)
+
+		a = ask(t, door.url, "/v1/chat/completions", strings.Replace(hello(false), "{", `{"session_id":"`+long+`",`, 1), nil)
+		require.Equal(t, http.StatusOK, a.status, "the length of a session's name is the worker's to judge: %.200s", a.body)
+
+		a = ask(t, door.url, "/predictions/"+strings.ReplaceAll(base, "/", "%2F")+"/1.0/v1/completions", `{"prompt":"x"}`, nil)
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		a = fetch(t, door.url+"/predictions/nobody%2Fx/1.0/v1/models/nobody%2Fx")
+		require.Equal(t, http.StatusNotFound, a.status)
+		require.Contains(t, a.body, "`nobody/x`")
+	}
+}
