@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -113,6 +114,24 @@ func TestScanByteOrderMark(t *testing.T) {
 	q := scan(t, ShapeChat, doc)
 	require.True(t, q.Stream)
 	require.Equal(t, "\ufeff {\"messages\":[{}],\"stream\":true,\"model\":\"m\"}", string(jsontext.Join(q.Body(Forward{Model: "m", Item: -1}))))
+}
+
+func TestScanFlagsOfThePrompt(t *testing.T) {
+	t.Parallel()
+	for want, texts := range map[string][]string{
+		"true":   {`true`, `1`, `1.0`, `1e0`, `"1"`, `"on"`, `"T"`, `"TRUE"`, `"y"`, `"Yes"`},
+		"false":  {`false`, `0`, `-0.0`, `"0"`, `"OFF"`, `"f"`, `"False"`, `"n"`, `"no"`},
+		"absent": {`null`, `2`, `0.5`, `-1`, `""`, `"maybe"`, `" yes"`, `[]`, `{}`, `[true]`},
+	} {
+		for _, text := range texts {
+			q := scan(t, ShapeChat, `{"messages":[{}],"add_generation_prompt":`+text+`}`)
+			got := "absent"
+			if b := q.Template.AddGenerationPrompt; b != nil {
+				got = strconv.FormatBool(*b)
+			}
+			require.Equal(t, want, got, text)
+		}
+	}
 }
 
 func TestScanRefuses(t *testing.T) {

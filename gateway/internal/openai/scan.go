@@ -153,14 +153,34 @@ func (s *scanner) boolean(param string) (*bool, error) {
 	}
 }
 
-// lenient reads a flag that only decides the prediction: what is no boolean counts as absent, the worker judges it.
+// lenient reads a flag that only decides the prediction as vLLM's request model does, which takes 0, 1 and some words
+// for booleans too. What is none of these counts as absent, the worker judges it.
 func (s *scanner) lenient() (*bool, error) {
 	v, err := s.r.Skip()
-	if err != nil || v.Kind != jsontext.True && v.Kind != jsontext.False {
+	if err != nil {
 		return nil, err
 	}
-	b := v.Kind == jsontext.True
-	return &b, nil
+	yes := v.Kind == jsontext.True
+	switch v.Kind {
+	case jsontext.True, jsontext.False:
+	case jsontext.Number:
+		n, ok := jsontext.IntOf(s.req.Doc, v)
+		if !ok || n != 0 && n != 1 {
+			return nil, nil
+		}
+		yes = n == 1
+	case jsontext.String:
+		switch strings.ToLower(jsontext.StringOf(s.req.Doc, v)) {
+		case "1", "on", "t", "true", "y", "yes":
+			yes = true
+		case "0", "off", "f", "false", "n", "no":
+		default:
+			return nil, nil
+		}
+	default:
+		return nil, nil
+	}
+	return &yes, nil
 }
 
 // integer reads a number that kvmesh only uses as a hint; anything else is 0. vLLM takes numbers in text and true too.

@@ -56,24 +56,26 @@ func (m *Model) merge(req *Request) (settings, error) {
 	return s, nil
 }
 
-// override copies what is neither null nor "auto".
+// override copies what overrides.
 func override(into, from *value.Dict) {
 	for _, e := range from.Entries() {
-		if e.Val.IsNone() || (e.Val.IsStr() && e.Val.AsStr() == "auto") {
-			continue
+		if overrides(e.Val) {
+			into.SetStr(e.Key.AsStr(), e.Val)
 		}
-		into.SetStr(e.Key.AsStr(), e.Val)
 	}
 }
+
+// overrides is false for null and "auto": to vLLM they are as good as absent.
+func overrides(v value.Value) bool { return !v.IsNone() && !(v.IsStr() && v.AsStr() == "auto") }
 
 // checkReserved refuses the names that vLLM's call does not leave to the request.
 func (m *Model) checkReserved(own value.Value) error {
 	for _, name := range []string{"messages", "conversation", "tokenizer", "model_config"} {
-		if _, ok := value.Member(own, name); ok {
+		if v, ok := value.Member(own, name); ok && overrides(v) {
 			return refuse("chat_template_kwargs", "must not hold %s", name)
 		}
 	}
-	if _, ok := value.Member(own, "chat_template"); ok && !m.opts.TrustRequestTemplate {
+	if v, ok := value.Member(own, "chat_template"); ok && overrides(v) && !m.opts.TrustRequestTemplate {
 		return refuse("chat_template_kwargs", "the worker does not trust templates of requests")
 	}
 	return nil
@@ -145,6 +147,9 @@ func (m *Model) variables(t *compiled, s settings, c conversationOf) []jinja.Var
 	documents, _ := s.kwargs.GetStr("documents")
 	if override, ok := s.kwargs.GetStr("tools"); ok {
 		c.tools = override
+		if !override.Truth() {
+			c.tools = value.List(nil) // transformers makes a list of what it is given
+		}
 	}
 	vars := make([]jinja.Var, 0, 8+len(m.special)+s.kwargs.Len())
 	vars = append(vars,

@@ -58,7 +58,7 @@ func (n *normaliser) message(d *value.Dict, m value.Value, quotesDeveloper bool)
 		return value.None, refuse("messages", "every message needs a role")
 	}
 	role := roleValue.AsStr()
-	if name, ok := value.Member(m, "name"); ok && !name.IsStr() && !name.IsNone() {
+	if name, ok := value.Member(m, "name"); ok && role != "tool" && !name.IsStr() && !name.IsNone() {
 		return value.None, refuse("messages", "name must be text")
 	}
 	content, err := n.content(m, role)
@@ -85,11 +85,7 @@ func (n *normaliser) message(d *value.Dict, m value.Value, quotesDeveloper bool)
 		d.SetStr("task", task)
 	}
 	if role == "developer" {
-		tools, err := developerTools(m)
-		if err != nil {
-			return value.None, err
-		}
-		d.SetStr("tools", tools)
+		d.SetStr("tools", developerTools(m))
 	}
 	return value.OfDict(d), nil
 }
@@ -97,6 +93,9 @@ func (n *normaliser) message(d *value.Dict, m value.Value, quotesDeveloper bool)
 // assistant adds calls and reasoning. vLLM writes the reasoning under its new and its old name.
 func (n *normaliser) assistant(d *value.Dict, m value.Value) error {
 	calls, ok := present(m, "tool_calls")
+	if ok && calls.Kind() == value.KindDict && !calls.Truth() {
+		ok = false // pydantic's iterables take an empty object for an empty list
+	}
 	if ok && calls.Kind() != value.KindList {
 		return refuse("messages", "tool_calls must be a list")
 	}
@@ -121,12 +120,15 @@ func (n *normaliser) assistant(d *value.Dict, m value.Value) error {
 // content gives a message's content in the template's format.
 func (n *normaliser) content(m value.Value, role string) (value.Value, error) {
 	c, there := value.Member(m, "content")
+	if c.Kind() == value.KindDict && !c.Truth() && openAIType(m, role) {
+		c = value.List(nil) // pydantic's iterables take an empty object for an empty list
+	}
 	switch {
 	case !there, c.IsNone():
 		if there && role != "assistant" && role != "function" {
 			return value.None, refuse("messages", "content of role %s may be left out but not null", safeRole(role))
 		}
-		if n.openai {
+		if n.openai && role != "tool" {
 			return value.List(nil), nil
 		}
 		return value.Str(""), nil

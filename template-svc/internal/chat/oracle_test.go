@@ -139,9 +139,20 @@ func laxBool(raw json.RawMessage) *bool {
 	case bool:
 		out = x
 	case string:
-		out = x == "yes" || x == "true" || x == "1" || x == "on"
+		switch strings.ToLower(x) {
+		case "1", "on", "t", "true", "y", "yes":
+			out = true
+		case "0", "off", "f", "false", "n", "no":
+		default:
+			return nil
+		}
 	case float64:
+		if x != 0 && x != 1 {
+			return nil
+		}
 		out = x != 0
+	default:
+		return nil
 	}
 	return &out
 }

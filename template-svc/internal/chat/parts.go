@@ -21,7 +21,7 @@ func textMember(partType string) (name string, ok bool) {
 
 // parts gives a list of content parts in the template's format.
 func (n *normaliser) parts(m value.Value, cells []value.Value, role string) (value.Value, error) {
-	if standardRole(role) && onlyUnvalidated(cells) && !hasOwnKey(m) {
+	if onlyUnvalidated(cells) && !ownType(m, role) {
 		return value.None, refuse("messages", "content parts are of no type that the request model knows")
 	}
 	if role == "system" {
@@ -90,7 +90,7 @@ func (n *normaliser) joined(cells []value.Value) (value.Value, error) {
 			return value.None, err
 		}
 		if _, ok := textMember(kind); ok || kind == "tool_reference" {
-			if skipped(kind, content) {
+			if !content.Truth() {
 				continue
 			}
 			if !content.IsStr() {
@@ -153,10 +153,7 @@ func typed(kind string, cell value.Value) (string, value.Value, error) {
 	}
 	switch kind {
 	case "tool_reference":
-		name, ok := value.Member(cell, "name")
-		if !ok || !name.IsStr() {
-			return "", value.None, refuse("messages", "a tool_reference part needs a name")
-		}
+		name, _ := value.Member(cell, "name")
 		return kind, name, nil
 	case "input_image":
 		url, _ := value.Member(cell, "image_url")
@@ -253,9 +250,6 @@ func joinTexts(parts []value.Value) (value.Value, error) {
 	return value.Str(strings.Join(texts, "\n")), nil
 }
 
-// standardRole reports whether the request model has a message type of its own for role.
-func standardRole(role string) bool { return safeRole(role) == role }
-
 // onlyUnvalidated reports whether every part is one that the typed request model does not take: bare strings,
 // input_text, output_text, or a null text. vLLM 0.32 answers such a list with 400.
 func onlyUnvalidated(cells []value.Value) bool {
@@ -278,14 +272,4 @@ func onlyUnvalidated(cells []value.Value) bool {
 		}
 	}
 	return len(cells) > 0
-}
-
-// hasOwnKey reports whether a message has a member of vLLM's own, with which it is not held to OpenAI's types.
-func hasOwnKey(m value.Value) bool {
-	for _, key := range []string{"reasoning", "task"} {
-		if _, ok := value.Member(m, key); ok {
-			return true
-		}
-	}
-	return false
 }

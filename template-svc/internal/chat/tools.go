@@ -1,6 +1,10 @@
 package chat
 
-import "github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+import (
+	"strings"
+
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
+)
 
 // tools gives the request's tools as vLLM's request model dumps them: known members in its order, absent description
 // and parameters as null, everything else dropped, the inside of parameters untouched.
@@ -23,8 +27,8 @@ func tools(list value.Value) (value.Value, error) {
 		d := value.NewDict(3)
 		d.SetStr("type", value.Str("function"))
 		d.SetStr("function", function)
-		if deferred, ok := present(tool, "defer_loading"); ok {
-			d.SetStr("defer_loading", deferred)
+		if err := copyBool(d, tool, "defer_loading"); err != nil {
+			return value.None, err
 		}
 		out = append(out, value.OfDict(d))
 	}
@@ -50,17 +54,48 @@ func toolFunction(tool value.Value) (value.Value, error) {
 		v, _ := value.Member(function, key)
 		d.SetStr(key, v)
 	}
-	if strict, ok := present(function, "strict"); ok {
-		d.SetStr("strict", strict)
+	if err := copyBool(d, function, "strict"); err != nil {
+		return value.None, err
 	}
-	deferred, ok := present(function, "defer_loading")
+	deferring := tool
+	if _, ok := present(function, "defer_loading"); ok {
+		deferring = function
+	}
+	return value.OfDict(d), copyBool(d, deferring, "defer_loading")
+}
+
+// copyBool copies a member that the request model takes for true or false.
+func copyBool(d *value.Dict, from value.Value, name string) error {
+	v, ok := present(from, name)
 	if !ok {
-		deferred, ok = present(tool, "defer_loading")
+		return nil
 	}
-	if ok {
-		d.SetStr("defer_loading", deferred)
+	b, ok := lenientBool(v)
+	if !ok {
+		return refuse("tools", "%s must be true or false", name)
 	}
-	return value.OfDict(d), nil
+	d.SetStr(name, value.Bool(b))
+	return nil
+}
+
+// lenientBool reads a bool as pydantic does: the numbers 0 and 1 and some words count too.
+func lenientBool(v value.Value) (b, ok bool) {
+	switch v.Kind() {
+	case value.KindBool:
+		return v.Truth(), true
+	case value.KindInt:
+		return v.Truth(), v.AsInt() == 0 || v.AsInt() == 1
+	case value.KindFloat:
+		return v.Truth(), v.AsFloat() == 0 || v.AsFloat() == 1
+	case value.KindStr:
+		switch strings.ToLower(v.AsStr()) {
+		case "1", "on", "t", "true", "y", "yes":
+			return true, true
+		case "0", "off", "f", "false", "n", "no":
+			return false, true
+		}
+	}
+	return false, false
 }
 
 // checkToolChoice refuses what vLLM's request model refuses.
@@ -88,27 +123,32 @@ func checkToolChoice(choice, list value.Value) error {
 	return refuse("tool_choice", "names a function that is not among the tools")
 }
 
-// developerTools gives the tools of a developer message: the function comes before the type there.
-func developerTools(m value.Value) (value.Value, error) {
-	list, ok := present(m, "tools")
-	if !ok {
-		return value.None, nil
+// ordered copies an object with some of its members first.
+func ordered(from value.Value, first ...string) *value.Dict {
+	d := value.NewDict(from.AsDict().Len())
+	for _, name := range first {
+		if v, ok := value.Member(from, name); ok {
+			d.SetStr(name, v)
+		}
 	}
-	if list.Kind() != value.KindList {
-		return value.None, refuse("messages", "a developer's tools must be a list")
+	copyOthers(d, from, "", "", "")
+	return d
+}
+
+// developerTools gives the tools of a developer message: the function comes before the type there. Tools that vLLM's
+// own message type does not take reach the template as they came, by OpenAI's type, which does not know the member.
+func developerTools(m value.Value) value.Value {
+	list, _ := value.Member(m, "tools")
+	if !functionTools(list) {
+		return list
 	}
 	out := make([]value.Value, 0, len(list.Cells()))
 	for _, tool := range list.Cells() {
-		function, ok := value.Member(tool, "function")
-		if !ok {
-			return value.None, refuse("messages", "a developer's tool needs a function")
-		}
-		d := value.NewDict(2)
-		d.SetStr("function", function)
-		if kind, ok := value.Member(tool, "type"); ok {
-			d.SetStr("type", kind)
-		}
+		function, _ := value.Member(tool, "function")
+		f := ordered(function, "name", "description", "parameters", "strict")
+		d := ordered(tool, "function", "type")
+		d.SetStr("function", value.OfDict(f))
 		out = append(out, value.OfDict(d))
 	}
-	return value.List(out), nil
+	return value.List(out)
 }
