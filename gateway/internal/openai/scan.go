@@ -183,25 +183,21 @@ func (s *scanner) lenient() (*bool, error) {
 	return &yes, nil
 }
 
-// integer reads a number that kvmesh only uses as a hint; anything else is 0. vLLM takes numbers in text and true too.
+// integer reads a number that kvmesh only uses as a hint, also one in text, which vLLM takes; anything else is 0.
 func (s *scanner) integer() (int, error) {
 	v, err := s.r.Skip()
 	if err != nil {
 		return 0, err
 	}
-	switch v.Kind {
-	case jsontext.String:
+	if v.Kind == jsontext.String {
 		n, err := strconv.Atoi(strings.TrimSpace(jsontext.StringOf(s.req.Doc, v)))
 		if err != nil {
-			return 0, nil
+			n = 0
 		}
 		return n, nil
-	case jsontext.True:
-		return 1, nil
-	default:
-		n, _ := jsontext.IntOf(s.req.Doc, v)
-		return int(n), nil
 	}
+	n, _ := jsontext.IntOf(s.req.Doc, v)
+	return int(n), nil
 }
 
 // count is integer for numbers that must not be below least.

@@ -216,6 +216,22 @@ func TestBeatingWrapsAPlainAnswer(t *testing.T) {
 	b.beat()
 	require.NoError(t, reply.JSON(b, 503, []byte(`{"error":{}}`)))
 	require.Equal(t, comment+"data: {\"error\":{}}\n\n", o.data.String())
+
+	o = &out{}
+	b = &beating{w: o, anthropic: true}
+	b.beat()
+	require.NoError(t, reply.JSON(b, 400, []byte("{\r\n\"error\":\n{}}\n")))
+	require.Equal(t, comment+"event: error\ndata: {  \"error\": {}} \n\n", o.data.String(), "one event, by the name that its API has")
+}
+
+func TestWantsEvents(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]bool{
+		"stream=true": true, "a=b&stream=True": true, "stream=1": true, "stream=on": true,
+		"": false, "stream=false": false, "stream=": false, "Stream=true": false, "x=stream%3Dtrue": false, "%zz": false,
+	} {
+		require.Equal(t, want, wantsEvents(query), query)
+	}
 }
 
 func TestBeatingLeavesPlainAnswersAlone(t *testing.T) {

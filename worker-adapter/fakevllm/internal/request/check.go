@@ -102,13 +102,10 @@ func (c *checker) integer(v *pyjson.Value, loc string, def int64) int64 {
 		}
 		return 0
 	case pyjson.Float:
-		if v.Float == math.Trunc(v.Float) {
+		if v.Float == math.Trunc(v.Float) && math.Abs(v.Float) < 1<<63 {
 			return int64(v.Float)
 		}
-		c.add(complaint{
-			"int_from_float", loc, "Input should be a valid integer, got a number with a fractional part",
-			v.Describe(), "",
-		})
+		c.add(noInteger(v, loc))
 	case pyjson.String:
 		if n, err := strconv.ParseInt(strings.TrimSpace(v.Str), 10, 64); err == nil {
 			return n
@@ -121,6 +118,18 @@ func (c *checker) integer(v *pyjson.Value, loc string, def int64) int64 {
 		c.add(complaint{"int_type", loc, "Input should be a valid integer", v.Describe(), ""})
 	}
 	return def
+}
+
+// noInteger is pydantic's complaint of a float that is no int64.
+func noInteger(v *pyjson.Value, loc string) complaint {
+	kind, text := "int_from_float", "Input should be a valid integer, got a number with a fractional part"
+	switch {
+	case math.IsInf(v.Float, 0) || math.IsNaN(v.Float):
+		kind, text = "finite_number", "Input should be a finite number"
+	case v.Float == math.Trunc(v.Float):
+		kind, text = "int_parsing_size", "Unable to parse input string as an integer, exceeded maximum size"
+	}
+	return complaint{kind, loc, text, v.Describe(), ""}
 }
 
 // float reads pydantic's lax float: integers and digits in a string will do.

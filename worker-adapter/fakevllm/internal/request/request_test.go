@@ -110,6 +110,11 @@ func TestTypeComplaints(t *testing.T) {
 		{"text of another type", `"session_id":5`, "'string_type', 'loc': 'body.session_id'"},
 		{"stop of another type", `"stop":[1]`, "'string_type', 'loc': 'body.stop.0'"},
 		{"ids of another type", `"stop_token_ids":"x"`, "'list_type', 'loc': 'body.stop_token_ids'"},
+		{"a float beyond an int", `"max_tokens":1e99`, "'int_parsing_size', 'loc': 'body.max_tokens', 'msg': 'Unable to parse input " +
+			"string as an integer, exceeded maximum size', 'input': '1e+99'"},
+		{"a negative one", `"n":-9223372036854777856.0`, "'int_parsing_size', 'loc': 'body.n'"},
+		{"a float beyond floats", `"max_tokens":1e400`, "'finite_number', 'loc': 'body.max_tokens', 'msg': 'Input should be a finite number', " +
+			"'input': 'inf'"},
 		{"an id that is none", `"stop_token_ids":[1,"x"]`, "'int_parsing', 'loc': 'body.stop_token_ids.1'"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
