@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMessagesConversationIsVLLMs compares with what vLLM 0.32's own conversion made of 43 requests. The golden file has
-// arguments as the text that vLLM makes and parses again.
+// TestMessagesConversationIsVLLMs compares with what vLLM 0.32's own conversion made of 70 requests: tools/messages-golden.py
+// runs it. The golden file has arguments as the text that vLLM makes and parses again.
 func TestMessagesConversationIsVLLMs(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join("testdata", "messages-golden.json"))
@@ -25,7 +25,7 @@ func TestMessagesConversationIsVLLMs(t *testing.T) {
 		Kwargs          any
 	}
 	require.NoError(t, json.Unmarshal(raw, &rows))
-	require.Len(t, rows, 43)
+	require.Len(t, rows, 70)
 	for _, row := range rows {
 		t.Run(row.Name, func(t *testing.T) {
 			t.Parallel()
