@@ -148,11 +148,14 @@ func (s *Service) fleetConfig() fleet.Config {
 func (s *Service) Register(r grpc.ServiceRegistrar) { schedulerv1.RegisterSchedulerServiceServer(r, s) }
 
 // Ready is nil once the registry has been read. Decisions are DEGRADED, not refused, until the snapshots are there.
-func (s *Service) Ready(context.Context) error {
-	if !s.synced.Load() {
-		return fmt.Errorf("the worker registry has not been read yet")
+func (s *Service) Ready(ctx context.Context) error {
+	if s.synced.Load() {
+		return nil
 	}
-	return nil
+	if err := s.deps.Bus.Ready(ctx); err != nil {
+		return err
+	}
+	return fmt.Errorf("the worker registry has not been read yet")
 }
 
 func (s *Service) target(worker string, rank uint32) ledger.Target {

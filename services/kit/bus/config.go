@@ -13,7 +13,7 @@ import (
 // Config is what a configuration file says about the bus.
 type Config struct {
 	// URL is one server or several, separated by commas. It is not used with an embedded server.
-	URL string `yaml:"url" doc:"NATS servers, separated by commas; \"embedded\" runs one in this process" redact:"url"`
+	URL string `yaml:"url" doc:"NATS servers, separated by commas; \"embedded\", the default of kvmesh up, runs one in this process" redact:"url"`
 	// Name is how this client shows in the server's monitoring.
 	Name string `yaml:"name" doc:"name of this client in NATS's own monitoring"`
 	// Creds is a NATS credentials file.

@@ -73,6 +73,7 @@ type Simulated struct {
 // Load reads a deployment's file with the environment and overrides over it.
 func Load(src conf.Source) (Config, error) {
 	var cfg Config
+	cfg.Bus.URL = bus.Embedded // before the section's own default, which is a server elsewhere
 	src.Ignore = append(src.Ignore, "adapter", "fakevllm")
 	if err := conf.LoadSections(src, cfg.Sections()...); err != nil {
 		return cfg, err

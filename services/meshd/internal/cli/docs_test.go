@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvmesh/kvmesh/services/kit/bus"
 	"github.com/kvmesh/kvmesh/services/kit/conf"
 
 	"github.com/kvmesh/kvmesh/services/meshd/mesh"
@@ -116,6 +117,7 @@ func TestReadmeFileIsValid(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, cfg.Mesh.Workers, 2)
 	require.Len(t, cfg.Mesh.Models, 1)
+	require.Equal(t, bus.Embedded, cfg.Bus.URL, "who follows the README has no NATS server")
 }
 
 // curl is a command line of curl as the pages write it: an address, -H and -d with single quotes.
