@@ -122,6 +122,9 @@ func (e *Edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guard refuses what must not reach grpc-gateway, in the order of what costs least.
 func (e *Edge) guard(c *call, r *http.Request) error {
 	r.Header.Del("Grpc-Timeout")
+	r.URL.Path, c.in.PathModel = oldPath(r.URL)
+	c.in.Query = r.URL.RawQuery
+	c.in.Anthropic = strings.HasPrefix(r.URL.Path, "/v1/messages")
 	if e.deps.Keys != nil {
 		caller, err := e.deps.Keys.Check(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
 		if err != nil {
@@ -132,9 +135,6 @@ func (e *Edge) guard(c *call, r *http.Request) error {
 		}
 		c.in.Caller, c.in.Record.Tenant = caller, caller.Name
 	}
-	r.URL.Path, c.in.PathModel = oldPath(r.URL)
-	c.in.Query = r.URL.RawQuery
-	c.in.Anthropic = strings.HasPrefix(r.URL.Path, "/v1/messages")
 	found, allowed := e.find(r.Method, r.URL.Path)
 	switch {
 	case found == nil && len(allowed) > 0:

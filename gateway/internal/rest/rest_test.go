@@ -25,6 +25,7 @@ import (
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
+	"github.com/kvmesh/kvmesh/gateway/internal/admit"
 	"github.com/kvmesh/kvmesh/gateway/internal/flight"
 	"github.com/kvmesh/kvmesh/gateway/internal/inbound"
 	"github.com/kvmesh/kvmesh/gateway/internal/reply"
@@ -205,6 +206,39 @@ func TestFaults(t *testing.T) {
 			require.Error(t, err, "half an answer must not look whole")
 		})
 	})
+}
+
+// TestEveryErrorOfMessagesIsAnthropics: also those that come before the request is looked at.
+func TestEveryErrorOfMessagesIsAnthropics(t *testing.T) {
+	t.Parallel()
+	keys, err := admit.NewKeys([]admit.Key{{Name: "n", Key: "k"}}, time.Now)
+	require.NoError(t, err)
+	e, err := New(context.Background(), Config{MaxBodyBytes: 10}, Deps{
+		Conn: NewConn(), Keys: keys, Telemetry: flight.New(slog.New(slog.DiscardHandler), nil, time.Now), Clock: time.Now,
+	})
+	require.NoError(t, err)
+	for _, row := range []struct {
+		method, path, key, kind, body string
+		status                        int
+		want                          string
+	}{
+		{"POST", "/v1/messages", "x", "application/json", "{}", 401, "authentication_error"},
+		{"POST", "/v1/messages/", "x", "application/json", "{}", 401, "authentication_error"},
+		{"POST", "/predictions/m/1/v1/messages", "x", "application/json", "{}", 401, "authentication_error"},
+		{"GET", "/v1/messages", "k", "", "", 405, "invalid_request_error"},
+		{"POST", "/v1/messages/nope", "k", "application/json", "{}", 404, "not_found_error"},
+		{"POST", "/v1/messages", "k", "text/plain", "{}", 415, "invalid_request_error"},
+		{"POST", "/v1/messages", "k", "application/json", "{          }", 413, "request_too_large"},
+		{"POST", "/v1/messages/count_tokens", "k", "application/json", "", 400, "invalid_request_error"},
+	} {
+		q := httptest.NewRequest(row.method, row.path, strings.NewReader(row.body))
+		q.Header.Set("X-Api-Key", row.key)
+		q.Header.Set("Content-Type", row.kind)
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, q)
+		require.Equal(t, row.status, w.Code, row)
+		require.True(t, strings.HasPrefix(w.Body.String(), `{"type":"error","error":{"type":"`+row.want+`","message":"`), w.Body.String())
+	}
 }
 
 // TestACancelledRequestNeverLooksAnswered: a client that has only closed its own direction still reads. It gets the error, the
