@@ -126,7 +126,7 @@ func (s *Service) build(keys *admit.Keys) {
 		PerWorker: cfg.MaxInflightPerWorker, PlaceWait: cfg.QueueTimeout, Gateway: name,
 	}, deps.Scheduler, s.wire, s.telemetry)
 	s.operations = operation.New(operation.Config{
-		MaxDepth: cfg.MaxDepth, MaxChoices: cfg.MaxChoices, RequestTimeout: cfg.RequestTimeout,
+		MaxBodyBytes: cfg.MaxBodyBytes, MaxDepth: cfg.MaxDepth, MaxChoices: cfg.MaxChoices, RequestTimeout: cfg.RequestTimeout,
 		Keepalive: cfg.KeepaliveInterval, Fanout: cfg.FanoutConcurrency, Continue: cfg.ContinueStreams,
 		Adapters: operation.Adapters(cfg.LoRA),
 		Forward:  inbound.Policy{WorkerKey: cfg.WorkerKey, PassAuthorization: !keys.Required()},

@@ -387,6 +387,32 @@ func TestTypedCallers(t *testing.T) {
 	require.Equal(t, "messages", fault.From(err).Param)
 }
 
+// TestGRPCBodiesHaveTheLimitToo: JSON and forms.
+func TestGRPCBodiesHaveTheLimitToo(t *testing.T) {
+	t.Parallel()
+	url := worker(t, func(c net.Conn, _ string) { reply(c, `{"choices":[]}`) })
+	client := gatewayv1.NewOpenAIServiceClient(dial(t, run(t, gateway.Config{MaxBodyBytes: 4096}, url, io.Discard)))
+	for size, want := range map[int]codes.Code{4096: codes.OK, 4097: status.Code(fault.New(faultv1.Reason_REASON_TOO_LARGE, ""))} {
+		st, err := client.ChatCompletions(context.Background(), &gatewayv1.ChatCompletionsRequest{
+			RawJson: []byte(filled(`"messages":[{"role":"user","content":"x"}]`, size)),
+		})
+		require.NoError(t, err)
+		_, err = collect(st)
+		require.Equal(t, want, status.Code(err), "%d: %v", size, err)
+
+		head, tail := "--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--B\r\n\r\n", "\r\n--B--\r\n"
+		st, err = client.Transcriptions(context.Background(), &gatewayv1.FormRequest{
+			ContentType: "multipart/form-data; boundary=B", Form: []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail),
+		})
+		require.NoError(t, err)
+		_, err = collect(st)
+		require.Equal(t, want, status.Code(err), "%d: %v", size, err)
+		if want != codes.OK {
+			require.Equal(t, faultv1.Reason_REASON_TOO_LARGE, fault.ReasonOf(err))
+		}
+	}
+}
+
 func TestGRPCCallersNeedAKeyToo(t *testing.T) {
 	t.Parallel()
 	url := worker(t, func(c net.Conn, _ string) { reply(c, `{}`) })

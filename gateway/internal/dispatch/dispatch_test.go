@@ -389,6 +389,7 @@ func TestStreams(t *testing.T) {
 		{"one of two finished", []string{tok, fin}, `{"messages":[{}],"stream":true,"n":2}`, join(tok, fin), "STREAM_BROKEN", schedulerv1.Outcome_OUTCOME_FAILED},
 		{"abort", []string{tok, chunk("", `"abort"`), done}, streamDoc, join(tok), "STREAM_BROKEN", schedulerv1.Outcome_OUTCOME_FAILED},
 		{"the worker's own error", []string{tok, `data: {"error":{"code":500}}`, done}, streamDoc, join(tok, `data: {"error":{"code":500}}`, done), "eof", schedulerv1.Outcome_OUTCOME_FAILED},
+		{"the worker's own error and no end mark", []string{tok, `data: {"error":{"code":500}}`}, streamDoc, join(tok, `data: {"error":{"code":500}}`), "eof", schedulerv1.Outcome_OUTCOME_FAILED},
 		{"comments first", []string{": hi", tok, fin, done}, streamDoc, join(": hi", tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"no JSON", []string{"data: hello", tok, fin, done}, streamDoc, join("data: hello", tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"named events need no end mark", []string{"event: a\ndata: {}"}, streamDoc, join("event: a\ndata: {}"), "eof", schedulerv1.Outcome_OUTCOME_OK},

@@ -43,6 +43,7 @@ type Stream struct {
 	data     int  // data events seen
 	finished int  // choices with a finish_reason
 	failed   bool // the worker said so in the stream
+	told     bool // an error event went to the client: it needs no second one
 	events   int64
 	usage    openai.Usage
 	hasUsage bool
@@ -162,7 +163,15 @@ func (s *Stream) read() error {
 	case s.ctx.Err() != nil && !cut(s.ctx):
 		return ended(s.ctx)
 	}
+	return s.broke(err)
+}
+
+// broke is the end of a stream that broke off.
+func (s *Stream) broke(err error) error {
 	s.failed = true
+	if s.told {
+		return io.EOF
+	}
 	return broken(err)
 }
 
@@ -175,8 +184,7 @@ func (s *Stream) end() error {
 	if s.finished >= s.want.n && s.data > 0 {
 		return errUnmarked
 	}
-	s.failed = true
-	return broken(nil)
+	return s.broke(nil)
 }
 
 // errUnmarked is the end of a complete stream that lacks its [DONE].
@@ -272,6 +280,7 @@ func (s *Stream) read1(e sse.Event) (show bool, err error) {
 		if s.data == 1 {
 			s.lead, s.leadData = &c, bytes.Clone(e.Data)
 		}
+		s.told = true
 		s.failed = c.ErrorCode == 0 || outcomeOf(c.ErrorCode) == schedulerv1.Outcome_OUTCOME_FAILED
 		return true, nil
 	}

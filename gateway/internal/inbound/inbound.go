@@ -166,7 +166,7 @@ func (c *Call) Timeout() (time.Duration, error) {
 		return 0, nil
 	}
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
-		return time.Duration(s * float64(time.Second)), nil
+		return max(1, time.Duration(s*float64(time.Second))), nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return d, nil

@@ -159,6 +159,7 @@ func TestTimeout(t *testing.T) {
 		{"30", 30 * time.Second, false},
 		{"1.5", 1500 * time.Millisecond, false},
 		{"500ms", 500 * time.Millisecond, false},
+		{"1e-12", 1, false},
 		{"2m", 2 * time.Minute, false},
 		{"0", 0, true},
 		{"-1", 0, true},

@@ -22,6 +22,9 @@ func (s *Service) form(st stream, name, path string, q *gatewayv1.FormRequest) e
 	return s.serve(st, name, func(t *task) (*dispatch.Answer, error) {
 		raw := q.GetForm()
 		t.in.Record.BytesIn = len(raw)
+		if err := s.fits(raw); err != nil {
+			return nil, err
+		}
 		field, err := formField(raw, q.GetContentType(), "model")
 		if err != nil {
 			return nil, err

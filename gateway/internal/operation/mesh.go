@@ -52,7 +52,7 @@ func (s *Service) Explain(q *gatewayv1.JSONRequest, st gatewayv1.MeshService_Exp
 		if openai.HasMember(raw, "prompt") {
 			k = kind{path: completionPath, shape: openai.ShapeCompletion, generates: true}
 		}
-		r, err := openai.Scan(k.shape, raw, s.cfg.MaxDepth)
+		r, err := s.scan(k.shape, raw)
 		if err != nil {
 			return nil, err
 		}

@@ -35,6 +35,8 @@ import (
 
 // Config is the operations' part of the gateway's configuration.
 type Config struct {
+	// MaxBodyBytes bounds a request body, whichever door it takes; 0 does not.
+	MaxBodyBytes int64
 	// MaxDepth bounds the nesting of request bodies.
 	MaxDepth int
 	// MaxChoices bounds prompts times n; 0 does not.
@@ -269,9 +271,24 @@ type kind struct {
 	stores    bool // answers have an id that later calls name
 }
 
+// scan reads a request body. The REST edge has counted it while it came; gRPC callers' messages are counted here.
+func (s *Service) scan(shape openai.Shape, raw []byte) (*openai.Request, error) {
+	if err := s.fits(raw); err != nil {
+		return nil, err
+	}
+	return openai.Scan(shape, raw, s.cfg.MaxDepth)
+}
+
+func (s *Service) fits(raw []byte) error {
+	if limit := s.cfg.MaxBodyBytes; limit > 0 && int64(len(raw)) > limit {
+		return fault.New(faultv1.Reason_REASON_TOO_LARGE, "The body is larger than the limit of %d bytes.", limit)
+	}
+	return nil
+}
+
 // forward brings an operation with one prompt, or none, to an answer. Requests with many prompts are answered here.
 func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error) {
-	q, err := openai.Scan(k.shape, raw, s.cfg.MaxDepth)
+	q, err := s.scan(k.shape, raw)
 	if err != nil {
 		return nil, err
 	}
