@@ -85,7 +85,7 @@ func (c *Call) Metadata() metadata.MD {
 	md := metadata.MD{}
 	connection := c.Header["Connection"]
 	for k, values := range c.Header {
-		if k == "Connection" || listed(connection, k) {
+		if k == "Connection" || listed(connection, k) || !keyName(k) {
 			continue
 		}
 		for _, v := range values {
@@ -104,10 +104,31 @@ func (c *Call) Metadata() metadata.MD {
 	return md
 }
 
+// keyName tells whether gRPC may carry a header line of this name.
+func keyName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // printable tells whether gRPC may carry a value.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+func allPrintable(values []string) bool {
+	for _, v := range values {
+		if !printable(v) {
 			return false
 		}
 	}
@@ -123,14 +144,14 @@ func (c *Call) PlainQuery() string {
 }
 
 // FromMetadata reads a gRPC caller's metadata: lines that a REST edge forwards come with FieldPrefix; of a direct
-// caller's keys the authorization, the trace context and everything that begins with "x-" count. Binary values ("-bin")
-// are any bytes: they would end a header line and begin others, and stay behind.
+// caller's keys the authorization, the trace context and everything that begins with "x-" count. Values of names that end
+// with "-bin" may be any bytes: what could end a header line and begin others stays behind.
 func FromMetadata(ctx context.Context) *Call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &Call{Header: http.Header{}}
 	for name, values := range md {
 		switch {
-		case strings.HasSuffix(name, "-bin"):
+		case strings.HasSuffix(name, "-bin") && !allPrintable(values):
 		case name == PathModelKey:
 			c.PathModel = values[0]
 		case name == QueryKey:

@@ -80,6 +80,7 @@ func TestMetadataRoundTrip(t *testing.T) {
 	t.Parallel()
 	c := call(http.Header{
 		"Authorization": {"Bearer k"}, "X-Tenant": {"a", "b"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Odd": {"schüssel"}, "Accept": {"*/*"},
+		"X!Odd": {"gRPC carries no such name"},
 	})
 	c.PathModel, c.Query = "m", "stream=true&x=%20"
 	md := c.Metadata()
@@ -110,9 +111,9 @@ func TestDirectCallersMetadata(t *testing.T) {
 func TestBinaryMetadataStaysBehind(t *testing.T) {
 	t.Parallel()
 	evil := "a\r\nAuthorization: Bearer forged\r\n\r\nPOST /sleep HTTP/1.1"
-	md := metadata.Pairs("x-note-bin", evil, "x-fwd-x-note-bin", evil, "x-note", "kept")
+	md := metadata.Pairs("x-note-bin", evil, "x-fwd-x-other-bin", evil, "x-note", "kept", "x-fwd-x-text-bin", "kept")
 	c := FromMetadata(metadata.NewIncomingContext(context.Background(), md))
-	require.Equal(t, http.Header{"X-Note": {"kept"}}, c.Header)
+	require.Equal(t, http.Header{"X-Note": {"kept"}, "X-Text-Bin": {"kept"}}, c.Header)
 }
 
 func TestPlainQuery(t *testing.T) {

@@ -198,7 +198,7 @@ func headersBack(w http.ResponseWriter, _ *http.Request, _ seen) {
 func headersKept(t *testing.T, m *rivals, url string) {
 	sent := http.Header{
 		"X-Session-Id": {"s-1"}, "X-Custom": {"a", "b, c"}, "X-Vllm-Priority": {"3"}, "X-Empty": {""},
-		"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "User-Agent": {"mine/1"},
+		"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "User-Agent": {"mine/1"}, "X-Note-Bin": {"plain text"},
 	}
 	a := ask(t, url, "/v1/chat/completions", hello(false), sent)
 	require.Equal(t, http.StatusOK, a.status)
