@@ -304,9 +304,6 @@ func (s *Stream) Cached() (int64, bool) {
 	return s.usage.CachedTokens, s.hasUsage && s.usage.HasCached && s.want.single
 }
 
-// Usage is the worker's usage, once it came.
-func (s *Stream) Usage() (openai.Usage, bool) { return s.usage, s.hasUsage }
-
 // close lets go of the connection: back to the pool when the body is at its end, which often comes a moment after
 // [DONE] and is then waited for aside.
 func (s *Stream) close(d *Dispatcher) {

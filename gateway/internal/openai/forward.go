@@ -2,6 +2,8 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/jsontext"
@@ -21,13 +23,11 @@ type Forward struct {
 
 // Body is the worker's body as segments that share the client's bytes.
 func (q *Request) Body(f Forward) [][]byte {
-	edits := make([]jsontext.Edit, len(q.edits), len(q.edits)+4)
-	copy(edits, q.edits)
+	var edits []jsontext.Edit
 	if f.Item >= 0 {
-		whole, item := q.item(f.Item)
-		edits = keepOutside(edits, whole, item)
-		edits = append(edits,
-			jsontext.Edit{Start: whole.Start, End: item.Start}, jsontext.Edit{Start: item.End, End: whole.End})
+		edits = q.itemEdits(f.Item)
+	} else {
+		edits = append(make([]jsontext.Edit, 0, len(q.edits)+4), q.edits...)
 	}
 	empty := q.empty
 	add := func(source []byte) {
@@ -63,17 +63,19 @@ func (q *Request) item(i int) (whole, item jsontext.Value) {
 	return q.Prompt.Value, q.Prompt.Items[i]
 }
 
-// keepOutside drops the edits inside whole that are not inside item.
-func keepOutside(edits []jsontext.Edit, whole, item jsontext.Value) []jsontext.Edit {
-	kept := edits[:0]
-	for _, e := range edits {
-		inWhole := e.Start >= whole.Start && e.End <= whole.End
-		inItem := e.Start >= item.Start && e.End <= item.End
-		if !inWhole || inItem {
-			kept = append(kept, e)
-		}
+// itemEdits is the edits outside the list of prompts, those inside its i-th entry, and those that leave this entry alone. It
+// looks for them: a batch of thousands of conversations may hold a million edits.
+func (q *Request) itemEdits(i int) []jsontext.Edit {
+	whole, item := q.item(i)
+	from := func(offset int) int { // of the edits, which lie in the document's order
+		n, _ := slices.BinarySearchFunc(q.edits, offset, func(e jsontext.Edit, at int) int { return cmp.Compare(e.Start, at) })
+		return n
 	}
-	return kept
+	before, inside, after := q.edits[:from(whole.Start)], q.edits[from(item.Start):from(item.End)], q.edits[from(whole.End):]
+	edits := append(make([]jsontext.Edit, 0, len(before)+len(inside)+len(after)+6), before...)
+	edits = append(append(edits, inside...), after...)
+	return append(edits,
+		jsontext.Edit{Start: whole.Start, End: item.Start}, jsontext.Edit{Start: item.End, End: whole.End})
 }
 
 func tokenIDsMember(ids []uint32) []byte {
@@ -105,13 +107,7 @@ func (q *Request) Single(i int) *Request {
 
 // within is the part of vs, which are in document order, that lies inside v.
 func within(vs []jsontext.Value, v jsontext.Value) []jsontext.Value {
-	first := len(vs)
-	for i, c := range vs {
-		if c.Start >= v.Start {
-			first = i
-			break
-		}
-	}
+	first, _ := slices.BinarySearchFunc(vs, v.Start, func(c jsontext.Value, at int) int { return cmp.Compare(c.Start, at) })
 	last := first
 	for last < len(vs) && vs[last].End <= v.End {
 		last++

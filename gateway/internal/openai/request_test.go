@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -292,6 +293,39 @@ func TestSingle(t *testing.T) {
 			got = append(got, string(one.Text(v)))
 		}
 		require.Equal(t, want, got)
+	}
+}
+
+// TestBodiesOfABatchKeepTheirOwnEdits: each conversation's body has its own arguments as text, and what lies outside the list
+// as it is sent for all.
+func TestBodiesOfABatchKeepTheirOwnEdits(t *testing.T) {
+	t.Parallel()
+	talk := func(args string) string {
+		return `[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[{"function":{"arguments":` + args + `}},` +
+			`{"function":{"arguments":` + args + `}}]}]`
+	}
+	around := func(first, list, last string) string {
+		return `{"kv_transfer_params":` + first + `,"messages":` + list + `,"a":1,"kv_transfer_params":` + last + `}`
+	}
+	ids := `{"prompt_token_ids":[1],"x":1}`
+	talks := make([]string, 0, 5)
+	for i := range 5 {
+		talks = append(talks, talk(fmt.Sprintf(`{"a":%d}`, i)))
+	}
+	talks[2] = `[{"role":"user","content":"no call"}]`
+	q := scan(t, ShapeChatBatch, around(ids, "["+strings.Join(talks, " , ")+"]", ids))
+	for i := range talks {
+		want := talk(fmt.Sprintf(`"{\"a\":%d}"`, i))
+		if i == 2 {
+			want = talks[2]
+		}
+		require.Equal(t, around(`{"x":1}`, want, `{"x":1}`), string(jsontext.Join(q.Body(Forward{Item: i}))), i)
+		one := q.Single(i)
+		var got []string
+		for _, v := range one.Conversation {
+			got = append(got, string(one.Text(v)))
+		}
+		require.Equal(t, talks[i], "["+strings.Join(got, ",")+"]")
 	}
 }
 

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"bufio"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"net"
@@ -268,5 +269,54 @@ func TestNamesAreBoundedInErrors(t *testing.T) {
 		a = fetch(t, door.url+"/predictions/nobody%2Fx/1.0/v1/models/nobody%2Fx")
 		require.Equal(t, http.StatusNotFound, a.status)
 		require.Contains(t, a.body, "`nobody/x`")
+	}
+}
+
+// TestLargeAnswers: what is larger than the gateway's buffer passes as it comes, with a length and in chunks, and compressed
+// answers are decoded for clients that did not offer to take them. Half of such an answer never looks whole.
+func TestLargeAnswers(t *testing.T) {
+	big := `{"id":"x","choices":[{"index":0,"text":"` + strings.Repeat("0123456789abcdef", 600_000) + `","finish_reason":"stop"}]}`
+	c := startCrew(t, func(w http.ResponseWriter, r *http.Request, _ seen) {
+		w.Header().Set("Content-Type", "application/json")
+		how := r.Header.Get("X-How")
+		switch how {
+		case "length", "cut length":
+			w.Header().Set("Content-Length", fmt.Sprint(len(big)))
+		case "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, big)
+			_ = z.Close()
+			return
+		}
+		if strings.HasPrefix(how, "cut") {
+			_, _ = io.WriteString(w, big[:6<<20])
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, big)
+	})
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, nil)
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+	for _, door := range m.doors {
+		for _, how := range []string{"length", "chunks", "gzip", "cut length", "cut chunks"} {
+			t.Run(door.name+" "+how, func(t *testing.T) {
+				body := fmt.Sprintf(`{"model":%q,"prompt":"x"}`, base)
+				q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, door.url+"/v1/completions", strings.NewReader(body))
+				require.NoError(t, err)
+				q.Header = http.Header{"Content-Type": {"application/json"}, "X-How": {how}}
+				resp, err := client.Do(q)
+				require.NoError(t, err)
+				defer resp.Body.Close()
+				raw, err := io.ReadAll(resp.Body)
+				if strings.HasPrefix(how, "cut") {
+					require.Error(t, err, "half an answer must not look whole")
+					return
+				}
+				require.NoError(t, err)
+				require.True(t, big == string(raw), "%d bytes of %d", len(raw), len(big))
+				require.Empty(t, resp.Header.Get("Content-Encoding"))
+			})
+		}
 	}
 }
