@@ -197,9 +197,10 @@ func (o *out) Trailer(string, string) {}
 func TestBeating(t *testing.T) {
 	t.Parallel()
 	o := &out{}
-	b := &beating{w: o}
+	b := &beating{w: o, trailers: []string{"X-T"}}
 	b.beat()
 	require.Equal(t, 200, o.head.Status)
+	require.Equal(t, []string{"X-T"}, o.head.Trailers)
 	require.Equal(t, comment, o.data.String())
 	require.NoError(t, b.Data([]byte("data: 1\n\n")))
 	b.beat()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
 	"github.com/kvmesh/kvmesh/gateway/internal/reply"
 )
 
@@ -19,6 +20,7 @@ type beating struct {
 	stopped bool
 
 	anthropic bool // events have names
+	trailers  []string
 }
 
 // comment is the line that keeps a connection in use; clients skip it by the SSE rules.
@@ -29,7 +31,10 @@ func (s *Service) keepalive(t *task, stream bool) {
 	if s.cfg.Keepalive <= 0 || !stream {
 		return
 	}
-	b := &beating{w: t.w, anthropic: t.in.Anthropic}
+	b := &beating{w: t.w, anthropic: t.in.Anthropic, trailers: []string{dispatch.CachedHeader}}
+	if s.cfg.Continue {
+		b.trailers = append(b.trailers, ContinuedTrailer)
+	}
 	t.w = b
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
@@ -64,7 +69,7 @@ func (b *beating) beat() {
 	}
 	if !b.head {
 		b.head = true
-		h := &reply.Head{Status: http.StatusOK, ContentType: "text/event-stream; charset=utf-8", Length: -1}
+		h := &reply.Head{Status: http.StatusOK, ContentType: "text/event-stream; charset=utf-8", Length: -1, Trailers: b.trailers}
 		if b.w.Head(h) != nil {
 			b.stopped = true
 			return

@@ -293,6 +293,7 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 		return nil, err
 	}
 	t.in.Record.Stream, t.in.Record.BytesIn = q.Stream, len(raw)
+	t.in.Anthropic = t.in.Anthropic || k.shape == openai.ShapeMessages // behind an edge in another process
 	m, err := s.model(t, q.Model)
 	if err != nil {
 		return nil, err

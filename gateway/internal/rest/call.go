@@ -48,6 +48,7 @@ func (c *call) Head(h *reply.Head) error {
 		k := http.CanonicalHeaderKey(f.Name)
 		out[k] = append(out[k], f.Value)
 	}
+	out["Content-Type"] = nil // net/http would guess one where the worker gave none
 	if h.ContentType != "" {
 		out["Content-Type"] = []string{h.ContentType}
 	}

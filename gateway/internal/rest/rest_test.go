@@ -129,6 +129,25 @@ func TestPlainAnswersHaveALength(t *testing.T) {
 }
 
 // TestStreamsAreFlushedMessageByMessage: the second event is only sent when the client has the first.
+// TestNoTypeIsGuessed: an answer without a content type stays one.
+func TestNoTypeIsGuessed(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int64{6, -1} {
+		s := &service{chat: func(_ *gatewayv1.ChatCompletionsRequest, w reply.Writer) error {
+			if err := w.Head(&reply.Head{Status: 200, Length: length}); err != nil {
+				return err
+			}
+			return w.Data([]byte("<html>"))
+		}}
+		each(t, s, func(t *testing.T, url string) {
+			resp, body, err := post(t, url, "{}")
+			require.NoError(t, err)
+			require.Equal(t, "<html>", body)
+			require.NotContains(t, resp.Header, "Content-Type")
+		})
+	}
+}
+
 func TestStreamsAreFlushedMessageByMessage(t *testing.T) {
 	t.Parallel()
 	seen := make(chan struct{})

@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvmesh/kvmesh/services/kit/kittest"
+	"github.com/kvmesh/kvmesh/services/meshd/mesh"
 )
 
 // keeper is a worker that keeps the responses it made, as vLLM with its store does.
@@ -318,5 +320,72 @@ func TestLargeAnswers(t *testing.T) {
 				require.Empty(t, resp.Header.Get("Content-Encoding"))
 			})
 		}
+	}
+}
+
+// TestCommentsFillSilence: with a keep-alive interval a stream has comments before its first event and between two, never
+// inside one; what the client would have got without them it gets still.
+func TestCommentsFillSilence(t *testing.T) {
+	const comment = ": keep-alive\n\n"
+	usage := `data: {"id":"x","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}}` + "\n\n"
+	heard := make(chan struct{})
+	c := startCrew(t, func(w http.ResponseWriter, r *http.Request, call seen) {
+		select {
+		case <-heard: // the client has a comment
+		case <-r.Context().Done():
+			return
+		}
+		if strings.Contains(call.path, "messages") {
+			w.WriteHeader(http.StatusBadRequest)
+			answerJSON(w, "{\"type\":\"error\",\n\"error\":{\"type\":\"invalid_request_error\"}}")
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		half := len(piece) / 2
+		_, _ = io.WriteString(w, piece[:half])
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-heard:
+		case <-r.Context().Done():
+			return
+		}
+		_, _ = io.WriteString(w, piece[half:]+strings.Replace(last, "data: [DONE]", usage+"data: [DONE]", 1))
+	})
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, func(cfg *mesh.Config) {
+		cfg.Gateway.Own.KeepaliveInterval = 10 * time.Millisecond
+	})
+	// open posts a request and waits for n comments, after each of which the worker says more.
+	open := func(t *testing.T, url, path, body string, n int) (*http.Response, *bufio.Reader) {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body))
+		require.NoError(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		reader := bufio.NewReader(resp.Body)
+		for range n {
+			got := make([]byte, len(comment))
+			_, err = io.ReadFull(reader, got)
+			require.NoError(t, err)
+			require.Equal(t, comment, string(got))
+			heard <- struct{}{}
+		}
+		return resp, reader
+	}
+	for _, door := range m.doors {
+		t.Run(door.name, func(t *testing.T) {
+			resp, reader := open(t, door.url, "/v1/chat/completions", hello(true), 2)
+			rest, err := io.ReadAll(reader)
+			require.NoError(t, err)
+			require.Equal(t, piece+last, strings.ReplaceAll(string(rest), comment, ""))
+			require.Equal(t, "4", resp.Trailer.Get("X-Kvmesh-Cached-Tokens"))
+
+			_, reader = open(t, door.url, "/v1/messages", `{"max_tokens":1,"stream":true,"messages":[{"role":"user","content":"x"}]}`, 1)
+			rest, err = io.ReadAll(reader)
+			require.NoError(t, err)
+			text := strings.ReplaceAll(string(rest), comment, "")
+			require.Equal(t, "event: error\ndata: {\"type\":\"error\", \"error\":{\"type\":\"invalid_request_error\"}}\n\n", text)
+		})
 	}
 }
