@@ -229,7 +229,8 @@ func (f *Fleet) unknown(v *View, name, id string) (Model, error) {
 	f.mu.Lock()
 	_, seen := f.seen[id]
 	f.mu.Unlock()
-	if seen {
+	// Before any worker has come up nobody can say what there is no model of.
+	if seen || len(v.Models) == 0 {
 		return Model{}, noWorker()
 	}
 	return Model{}, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).WithParam("model")

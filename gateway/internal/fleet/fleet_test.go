@@ -113,6 +113,24 @@ func TestAModelWhoseWorkersDiedIsNotUnknown(t *testing.T) {
 	})
 }
 
+// TestNothingIsUnknownBeforeTheFirstWorker: clients try again after 503 and give up after 404.
+func TestNothingIsUnknownBeforeTheFirstWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &list{}
+		f := New(Config{Aliases: map[string]string{"b": "a"}, DefaultModel: "a"}, l, time.Now)
+		for _, name := range []string{"a", "b", "any", ""} {
+			_, err := f.Resolve(context.Background(), name)
+			require.Equal(t, faultv1.Reason_REASON_NO_WORKER, fault.ReasonOf(err), name)
+			require.Positive(t, fault.From(err).RetryAfter, name)
+		}
+		l.set([]*schedulerv1.FleetModel{model("c", "")}, nil)
+		time.Sleep(staleAfter)
+		_, err := f.Resolve(context.Background(), "any")
+		require.Equal(t, faultv1.Reason_REASON_MODEL_NOT_FOUND, fault.ReasonOf(err))
+	})
+}
+
 func TestANewModelIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
