@@ -349,6 +349,9 @@ func chunk(content, finish string) string {
 	return fmt.Sprintf(`data: {"id":"c","choices":[{"index":0,"delta":{"content":%s},"finish_reason":%s}]}`, text, finish)
 }
 
+// stampedUsage is a usage chunk with the member that vLLM otherwise puts on the ends of choices.
+const stampedUsage = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3},"system_fingerprint":"vllm-0.32.0-ab"}`
+
 const usageChunk = `data: {"id":"c","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":8}}}`
 
 // drainStream reads a stream to its end.
@@ -366,6 +369,7 @@ func drainStream(s *Stream) (string, error) {
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	tok, fin, done := chunk("a", "null"), chunk("", `"stop"`), "data: [DONE]"
+	stamped := strings.TrimSuffix(fin, "}") + `,"system_fingerprint":"vllm-0.32.0-ab"}`
 	join := func(es ...string) string { return strings.Join(es, "\n\n") + "\n\n" }
 	rows := []struct {
 		name    string
@@ -377,6 +381,14 @@ func TestStreams(t *testing.T) {
 	}{
 		{"whole", []string{tok, fin, done}, streamDoc, join(tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
 		{"usage for kvmesh alone is hidden", []string{tok, fin, usageChunk, done}, streamDoc, join(tok, fin, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"the fingerprint of the hidden usage goes on the end", []string{tok, fin, stampedUsage, done}, streamDoc, join(tok, stamped, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"a comment between the two", []string{tok, fin, ": hi", stampedUsage, done}, streamDoc, join(tok, fin, ": hi", done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"an end that has its fingerprint", []string{tok, stamped, stampedUsage, done}, streamDoc, join(tok, stamped, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"nothing before the end", []string{fin, stampedUsage, done}, streamDoc, join(stamped, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"the last of two choices", []string{tok, fin, fin, stampedUsage, done}, `{"messages":[{}],"stream":true,"n":2}`, join(tok, fin, stamped, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"two ends of one choice", []string{tok, fin, fin, stampedUsage, done}, streamDoc, join(tok, fin, stamped, done), "eof", schedulerv1.Outcome_OUTCOME_OK},
+		{"an error behind the end", []string{fin, `data: {"error":{"code":500}}`, done}, streamDoc, join(fin, `data: {"error":{"code":500}}`, done), "eof", schedulerv1.Outcome_OUTCOME_FAILED},
+		{"an abort behind the end", []string{fin, chunk("", `"abort"`), done}, streamDoc, join(fin), "STREAM_BROKEN", schedulerv1.Outcome_OUTCOME_FAILED},
 		{
 			"usage that was asked for is shown",
 			[]string{tok, fin, usageChunk, done},

@@ -31,6 +31,7 @@ type Stream struct {
 	limit    int
 	burst    bool // the last read filled the buffer: more lies in the kernel
 	ready    int  // end of the events handed out by the last Next
+	held     int  // length of the last choice's end, which stands at ready until the usage is seen
 	scanned  int  // end of what the splitter has seen
 	filled   int
 	splitter sse.Splitter
@@ -47,6 +48,9 @@ type Stream struct {
 	events   int64
 	usage    openai.Usage
 	hasUsage bool
+
+	fingerprint []byte // of the hidden usage chunk, as JSON
+
 	lead     *openai.Chunk // the first data event when it is an error
 	leadData []byte
 	detached bool
@@ -116,7 +120,7 @@ func (s *Stream) Next() ([]byte, error) {
 		s.compact()
 		if s.scanned == s.filled {
 			if err := s.read(); err != nil {
-				return nil, err
+				return s.release(), err
 			}
 		}
 		batch, err := s.split()
@@ -200,33 +204,40 @@ func broken(err error) error {
 // split looks at the bytes that came and hands out the whole events among them.
 func (s *Stream) split() ([]byte, error) {
 	start := s.ready
-	for {
+	for !s.done {
+		from := start + s.held
 		end := s.splitter.Next(s.buf[:s.filled], s.scanned)
 		if end < 0 {
 			s.scanned = s.filled
 			break
 		}
 		s.scanned = end
-		show, err := s.look(s.buf[start:end])
+		what, err := s.look(s.buf[from:end])
 		if err != nil {
-			out := s.buf[:start]
 			s.done = true
-			return out, err
+			return s.buf[:from], err
 		}
-		if !show {
-			copy(s.buf[start:], s.buf[end:s.filled])
-			s.filled -= end - start
-			s.scanned = start
-			continue
-		}
-		start = end
-		if s.done {
-			break
+		switch what {
+		case show:
+			start, s.held = end, 0
+		case hold:
+			start, s.held = from, end-from
+		case hide:
+			start = s.hide(start, from, end)
 		}
 	}
 	s.ready = start
 	return s.buf[:start], nil
 }
+
+// verdict is what becomes of an event.
+type verdict uint8
+
+const (
+	show verdict = iota
+	hide
+	hold // until the next event is known
+)
 
 // Marks that make an event worth reading as JSON. A quote inside a JSON string is always escaped, so these cannot be part
 // of a text.
@@ -238,43 +249,43 @@ var (
 )
 
 // look counts an event and decides whether the client sees it. Most events are tokens and differ from the one before in
-// their text alone.
-func (s *Stream) look(event []byte) (show bool, err error) {
+// text alone.
+func (s *Stream) look(event []byte) (verdict, error) {
 	if s.shape.fits(event) {
 		s.data++
 		s.events++
-		return true, nil
+		return show, nil
 	}
 	if s.data > 0 && bytes.HasPrefix(event, []byte("data: {")) && bytes.Contains(event, markOpen) &&
 		!bytes.Contains(event, markUsage) && !bytes.Contains(event, markError) {
 		s.data++
 		s.events++
 		s.shape.learn(event)
-		return true, nil
+		return show, nil
 	}
 	e := sse.Parse(event)
 	if e.Data == nil {
-		return true, nil
+		return show, nil
 	}
 	if e.IsDone() {
 		s.done = true
-		return true, nil
+		return show, nil
 	}
 	s.data++
 	s.named = s.named || len(e.Name) > 0
 	s.events++
 	if s.data > 1 && !bytes.Contains(event, markFinish) && !bytes.Contains(event, markUsage) &&
 		!bytes.Contains(event, markError) {
-		return true, nil
+		return show, nil
 	}
 	return s.read1(e)
 }
 
 // read1 reads one event's JSON.
-func (s *Stream) read1(e sse.Event) (show bool, err error) {
+func (s *Stream) read1(e sse.Event) (verdict, error) {
 	c, ok := openai.ReadChunk(e.Data)
 	if !ok {
-		return true, nil
+		return show, nil
 	}
 	if c.Error && c.Count == 0 {
 		if s.data == 1 {
@@ -282,21 +293,27 @@ func (s *Stream) read1(e sse.Event) (show bool, err error) {
 		}
 		s.told = true
 		s.failed = c.ErrorCode == 0 || outcomeOf(c.ErrorCode) == schedulerv1.Outcome_OUTCOME_FAILED
-		return true, nil
+		return show, nil
 	}
 	if c.Usage != nil {
 		s.usage, s.hasUsage = *c.Usage, true
 	}
 	if c.Aborted {
 		s.failed = true
-		return false, fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "The worker aborted the request.")
+		return hide, fault.New(faultv1.Reason_REASON_STREAM_BROKEN, "The worker aborted the request.")
 	}
 	s.finished += c.Finished
-	if s.want.hideUsage && c.UsageOnly() {
+	switch {
+	case !s.want.hideUsage:
+		return show, nil
+	case c.UsageOnly():
 		s.events--
-		return false, nil
+		s.fingerprint = bytes.Clone(c.Fingerprint.Text(e.Data))
+		return hide, nil
+	case c.Finished > 0 && s.finished >= s.want.n && !c.Fingerprint.Present():
+		return hold, nil
 	}
-	return true, nil
+	return show, nil
 }
 
 // Cached is the worker's own count of cached prompt tokens, where it means something.

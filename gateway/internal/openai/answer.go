@@ -38,6 +38,8 @@ type Chunk struct {
 	ErrorType string
 	// Usage is nil when absent or null.
 	Usage *Usage
+	// Fingerprint is the place of system_fingerprint.
+	Fingerprint jsontext.Value
 }
 
 // UsageOnly tells whether this is the chunk that carries the usage and nothing else.
@@ -67,6 +69,8 @@ func (p *chunkReader) member(name jsontext.Name) error {
 	switch {
 	case name.Is("id"):
 		p.c.ID, err = p.r.Skip()
+	case name.Is("system_fingerprint"):
+		p.c.Fingerprint, err = p.r.Skip()
 	case name.Is("choices") && p.r.Peek() == jsontext.Array:
 		p.c.Count = 0
 		p.c.Choices, err = p.r.Array(p.choice)

@@ -28,6 +28,7 @@ func TestMesh(t *testing.T) {
 		t.Run("plain chat", func(t *testing.T) { plainChat(t, c) })
 		t.Run("streamed chat", func(t *testing.T) { streamedChat(t, c) })
 		t.Run("completion", func(t *testing.T) { completionOf(t, c) })
+		t.Run("a stream without usage ends as the worker's own", func(t *testing.T) { unaskedUsage(t, c) })
 		t.Run("second turn hits the first turn's worker", func(t *testing.T) { secondTurn(t, c, "second turn") })
 		t.Run("messages and responses are predicted", func(t *testing.T) { otherRoutes(t, c) })
 		t.Run("bad JSON and unknown model", func(t *testing.T) { refusals(t, c) })
@@ -64,6 +65,19 @@ func streamedChat(t *testing.T, c *caller) {
 	}
 	require.NotEmpty(t, text.String())
 	require.Equal(t, 8, decode(t, []byte(events[len(events)-2])).Usage.CompletionTokens)
+}
+
+// unaskedUsage: the usage that the mesh asks for is hidden, and the fingerprint that the worker then puts beside it is where
+// it stands without usage: on the chunk that ends the choice.
+func unaskedUsage(t *testing.T, c *caller) {
+	events := c.open(t, "/v1/chat/completions", chat(conversation("unasked"), map[string]any{"stream": true})).rest()
+	require.Equal(t, "[DONE]", events[len(events)-1])
+	for i, e := range events[:len(events)-1] {
+		last := i == len(events)-2
+		require.NotContains(t, e, `"usage"`)
+		require.Equal(t, last, strings.Contains(e, `"finish_reason":"length"`), e)
+		require.Equal(t, last, strings.Contains(e, `"system_fingerprint":"vllm-`), e)
+	}
 }
 
 func completionOf(t *testing.T, c *caller) {
