@@ -116,6 +116,7 @@ func (f *Fleet) Card(now time.Time, card *workerv1.WorkerCard) bool {
 	}
 	if fresh || !sameMembership(old, card) {
 		f.rebuild()
+		f.believe(w)
 	}
 	return fresh
 }

@@ -51,7 +51,7 @@ func (t *Table) panel(b *strings.Builder, x, y int, highlight string) {
 			longest = max(longest, row.TTFT.Mean)
 		}
 	}
-	title := fmt.Sprintf("%s: mean TTFT, %s", t.Cell, t.Note)
+	title := fmt.Sprintf("%s: mean TTFT, log scale, %s", t.Cell, t.Note)
 	fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", x+8, y+15, html.EscapeString(title))
 	room := float64(panelWidth - labelWidth - valueWidth)
 	for i, row := range t.Rows {

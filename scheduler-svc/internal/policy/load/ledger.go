@@ -84,6 +84,9 @@ type Ledger struct {
 // New returns an empty ledger for a target believed to be as fast as the prior.
 func New(prior learn.Coefficients) *Ledger { return &Ledger{model: learn.NewModel(prior)} }
 
+// Suppose replaces the model of the target's speed by one that has learnt nothing; what is booked stays.
+func (l *Ledger) Suppose(prior learn.Coefficients) { l.model = learn.NewModel(prior) }
+
 // Dispatch books a request and returns the ticket that First and End take. Requests of other schedulers are booked in
 // the same way when their reservation arrives.
 func (l *Ledger) Dispatch(now time.Duration, e Entry) Ticket {
