@@ -37,6 +37,9 @@ func (s *Service) makeCard() *workerv1.WorkerCard {
 	}
 	c.State, c.StateDetail = stateOf(&v, draining)
 	c.EventState, c.EventDetail = s.follow.eventState()
+	if v.Life == vllm.Starting && s.follow.deaf() {
+		c.EventDetail = "the worker does not answer, and neither does its publisher: both are tried again"
+	}
 	s.fillLoads(c, &v)
 	return c
 }

@@ -104,6 +104,24 @@ func TestLife(t *testing.T) {
 	untilHit(t, m, ids, 96)
 }
 
+// TestAWorkerThatIsAwayNeedsNoAdvice: its publisher is away with it, which says nothing of how it was started.
+func TestAWorkerThatIsAwayNeedsNoAdvice(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	w.stop()
+	c := untilCard(t, m, func(c *workerv1.WorkerCard) error {
+		if c.State != workerv1.WorkerState_WORKER_STATE_STARTING || c.EventState != workerv1.EventState_EVENT_STATE_OFF {
+			return fmt.Errorf("state %s, events %s", c.State, c.EventState)
+		}
+		return nil
+	})
+	require.Contains(t, c.EventDetail, "tried again")
+	require.NotContains(t, c.EventDetail, "start vLLM")
+}
+
 // deafPort is an address that takes connections for the length of the test and says nothing.
 func deafPort(t *testing.T) string {
 	t.Helper()
