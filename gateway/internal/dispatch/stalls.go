@@ -68,16 +68,23 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// Stalled takes a reading of the workers that stand still.
-func (d *Dispatcher) Stalled(workers []string) {
+// Stalled takes a reading of the workers that stand still, and of those that rest. At the latter an answer that has begun is
+// left alone: a paused vLLM goes on with it.
+func (d *Dispatcher) Stalled(stalled, resting []string) {
 	s := &d.stalls
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reading++
+	s.read(stalled, func(uint64) bool { return true })
+	s.read(resting, func(heard uint64) bool { return heard == 0 })
+}
+
+// read cuts the attempts at workers that got nothing since the last reading named them too. The lock is held.
+func (s *stalls) read(workers []string, mayCut func(heard uint64) bool) {
 	for _, worker := range workers {
 		for w := range s.running[worker] {
 			heard := uint64(w.heard.Load())
-			if w.reading > 0 && w.reading == s.reading-1 && w.was == heard {
+			if w.reading > 0 && w.reading == s.reading-1 && w.was == heard && mayCut(heard) {
 				w.cancel(errStalled)
 			}
 			w.was, w.reading = heard, s.reading

@@ -31,6 +31,10 @@ func TestWhatIsCut(t *testing.T) {
 		{"it still flows", "shshshs", false},
 		{"it flowed and stopped", "shss", true},
 		{"only before", "hss", true},
+		{"rests before the first byte", "rr", true},
+		{"rests once", "r", false},
+		{"rests with an answer begun", "hrrrr", false},
+		{"rests, then stands still", "rs", true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -45,11 +49,13 @@ func TestWhatIsCut(t *testing.T) {
 				case 'h':
 					l.watch.heard.Add(1)
 				case 's':
-					d.Stalled([]string{"v", "w"})
+					d.Stalled([]string{"v", "w"}, nil)
+				case 'r':
+					d.Stalled(nil, []string{"v", "w"})
 				case 'o':
-					d.Stalled([]string{"v"})
+					d.Stalled([]string{"v"}, nil)
 				default:
-					d.Stalled(nil)
+					d.Stalled(nil, nil)
 				}
 			}
 			require.Equal(t, row.cut, cut(ctx))
@@ -71,7 +77,7 @@ func TestAStandingWorkerIsLeft(t *testing.T) {
 	const ok, failed = schedulerv1.Outcome_OUTCOME_OK, schedulerv1.Outcome_OUTCOME_FAILED
 	standing := func(d *Dispatcher, done <-chan error) (err error) {
 		kittest.Eventually(t, func() error {
-			d.Stalled([]string{"w0"})
+			d.Stalled([]string{"w0"}, nil)
 			select {
 			case err = <-done:
 				return nil

@@ -57,6 +57,8 @@ type View struct {
 
 	// Stalled is the workers that do not answer their adapters.
 	Stalled []string
+	// Resting is the workers that sleep or are paused while others can do their work.
+	Resting []string
 
 	byID  map[string]*schedulerv1.FleetModel
 	bases []string
@@ -81,15 +83,15 @@ func New(cfg Config, client schedulerv1.SchedulerServiceClient, clock func() tim
 	return &Fleet{cfg: cfg, client: client, clock: clock, seen: map[string]Model{}}
 }
 
-// Run keeps the view fresh until ctx ends. age is told how old the view is, stalled which workers stand still.
-func (f *Fleet) Run(ctx context.Context, age func(time.Duration), stalled func([]string)) {
+// Run keeps the view fresh until ctx ends. age is told how old the view is, stalled which workers stand still and which rest.
+func (f *Fleet) Run(ctx context.Context, age func(time.Duration), stalled func(stalled, resting []string)) {
 	tick := time.NewTicker(f.cfg.Refresh)
 	defer tick.Stop()
 	for {
 		_, _ = f.load(ctx, 0)
 		if v := f.view.Load(); v != nil {
 			age(f.clock().Sub(v.At))
-			stalled(v.Stalled)
+			stalled(v.Stalled, v.Resting)
 		}
 		select {
 		case <-ctx.Done():
@@ -130,7 +132,7 @@ func (f *Fleet) load(ctx context.Context, fresh time.Duration) (*View, error) {
 		return nil, fault.Wrap(faultv1.Reason_REASON_UNAVAILABLE, err, "The scheduler cannot be reached; try again.")
 	}
 	v := &View{
-		At: f.clock(), Models: resp.GetModels(), Stalled: resp.GetStalledWorkers(),
+		At: f.clock(), Models: resp.GetModels(), Stalled: resp.GetStalledWorkers(), Resting: resp.GetRestingWorkers(),
 		byID: make(map[string]*schedulerv1.FleetModel, len(resp.GetModels())),
 	}
 	for _, m := range v.Models {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,12 +24,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // list is a scheduler that only lists.
 type list struct {
 	schedulerv1.SchedulerServiceClient
-	mu      sync.Mutex
-	models  []*schedulerv1.FleetModel
-	err     error
-	stalled []string
-	asked   *schedulerv1.ListModelsRequest
-	calls   atomic.Int32
+	mu               sync.Mutex
+	models           []*schedulerv1.FleetModel
+	err              error
+	stalled, resting []string
+	asked            *schedulerv1.ListModelsRequest
+	calls            atomic.Int32
 }
 
 // set changes what is listed, or why nothing is.
@@ -48,7 +49,7 @@ func (l *list) ListModels(_ context.Context, q *schedulerv1.ListModelsRequest, _
 	if l.err != nil {
 		return nil, l.err
 	}
-	return &schedulerv1.ListModelsResponse{Models: l.models, StalledWorkers: l.stalled}, nil
+	return &schedulerv1.ListModelsResponse{Models: l.models, StalledWorkers: l.stalled, RestingWorkers: l.resting}, nil
 }
 
 func model(id, parent string) *schedulerv1.FleetModel {
@@ -162,7 +163,7 @@ func TestALostSchedulerLeavesTheLastView(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			f.Run(ctx, func(d time.Duration) { age.Store(int64(d)) }, func([]string) {})
+			f.Run(ctx, func(d time.Duration) { age.Store(int64(d)) }, func(_, _ []string) {})
 		}()
 		synctest.Wait()
 		l.set(nil, errors.New("down"))
@@ -185,14 +186,14 @@ func TestEveryQuestionIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	for refresh, lease := range map[time.Duration]uint32{500 * time.Millisecond: 5000, 4 * time.Second: 20_000} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &list{stalled: []string{"w1", "w2"}}
+			l := &list{stalled: []string{"w1", "w2"}, resting: []string{"w3"}}
 			f := New(Config{Refresh: refresh, Gateway: "g"}, l, time.Now)
 			ctx, cancel := context.WithCancel(context.Background())
 			var told [][]string
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				f.Run(ctx, func(time.Duration) {}, func(workers []string) { told = append(told, workers) })
+				f.Run(ctx, func(time.Duration) {}, func(stalled, resting []string) { told = append(told, stalled, resting) })
 			}()
 			time.Sleep(2*refresh + refresh/2)
 			cancel()
@@ -200,7 +201,7 @@ func TestEveryQuestionIsASignOfLife(t *testing.T) {
 			require.EqualValues(t, 3, l.calls.Load())
 			require.Equal(t, "g", l.asked.GetGateway())
 			require.Equal(t, lease, l.asked.GetLeaseMs())
-			require.Equal(t, [][]string{{"w1", "w2"}, {"w1", "w2"}, {"w1", "w2"}}, told)
+			require.Equal(t, slices.Repeat([][]string{{"w1", "w2"}, {"w3"}}, 3), told)
 		})
 	}
 }

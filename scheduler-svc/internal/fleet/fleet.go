@@ -219,14 +219,36 @@ func (v *View) Past(model string) bool {
 }
 
 // Sick lists the workers, in order, that do not answer their adapters.
-func (v *View) Sick() (ids []string) {
+func (v *View) Sick() []string {
+	return v.workers(func(card *workerv1.WorkerCard) bool {
+		return card.GetState() == workerv1.WorkerState_WORKER_STATE_SICK
+	})
+}
+
+// Resting lists the workers that sleep or are paused while each of their models has a ready worker, in order.
+func (v *View) Resting() []string {
+	return v.workers(func(card *workerv1.WorkerCard) bool {
+		return card.GetState() == workerv1.WorkerState_WORKER_STATE_ASLEEP &&
+			!slices.ContainsFunc(card.GetModels(), func(m *workerv1.ServedModel) bool { return !v.Pools[m.GetId()].ready() })
+	})
+}
+
+// workers lists those whose cards are as asked.
+func (v *View) workers(are func(*workerv1.WorkerCard) bool) (ids []string) {
 	for _, t := range v.Targets {
 		last := len(ids) == 0 || ids[len(ids)-1] != t.Key.Worker
-		if last && t.Card().GetState() == workerv1.WorkerState_WORKER_STATE_SICK {
+		if last && are(t.Card()) {
 			ids = append(ids, t.Key.Worker)
 		}
 	}
 	return ids
+}
+
+// ready reports whether a worker of the pool is.
+func (p *Pool) ready() bool {
+	return slices.ContainsFunc(p.Targets, func(t *Target) bool {
+		return t.Card().GetState() == workerv1.WorkerState_WORKER_STATE_READY
+	})
 }
 
 // Models lists the pools' names in order.

@@ -323,6 +323,26 @@ func TestWithoutEventsExpectationsOutliveTheirRequest(t *testing.T) {
 	}
 }
 
+// TestResting: a worker that sleeps is named while each of its models has another that is ready.
+func TestResting(t *testing.T) {
+	t.Parallel()
+	b := newBench(nil)
+	in := func(c *workerv1.WorkerCard, state workerv1.WorkerState) *workerv1.WorkerCard {
+		c.State = state
+		return c
+	}
+	const asleep = workerv1.WorkerState_WORKER_STATE_ASLEEP
+	b.fleet.Card(start, in(card("a", 2, "m"), asleep))
+	b.fleet.Card(start, in(card("b", 1, "m", "alone"), asleep))
+	b.fleet.Card(start, in(card("c", 1, "m"), workerv1.WorkerState_WORKER_STATE_SICK))
+	require.Empty(t, b.fleet.View().Resting(), "nobody else could do their work")
+	b.fleet.Card(start, card("d", 1, "m"))
+	require.Equal(t, []string{"a"}, b.fleet.View().Resting())
+	require.Equal(t, []string{"c"}, b.fleet.View().Sick())
+	b.fleet.Card(start, card("a", 2, "m"))
+	require.Empty(t, b.fleet.View().Resting())
+}
+
 func TestQualityStartsAtThePrior(t *testing.T) {
 	t.Parallel()
 	b := newBench(nil)

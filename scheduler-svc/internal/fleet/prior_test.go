@@ -26,8 +26,10 @@ func teach(target *Target, settles int, ttft, tpot time.Duration) {
 func TestANewWorkerIsBelievedAsFastAsItsPeers(t *testing.T) {
 	t.Parallel()
 	b := newBench(nil)
-	for id, ttft := range map[string]time.Duration{"a": 2 * time.Second, "b": 2100 * time.Millisecond, "odd": 20 * time.Millisecond} {
+	for _, id := range []string{"a", "b", "odd"} {
 		b.fleet.Card(start, card(id, 1, "m"))
+	}
+	for id, ttft := range map[string]time.Duration{"a": 2 * time.Second, "b": 2100 * time.Millisecond, "odd": 20 * time.Millisecond} {
 		teach(b.fleet.View().Target(id, 0), 40, ttft, 30*time.Millisecond)
 	}
 	b.fleet.Card(start, card("few", 1, "m"))

@@ -1521,6 +1521,9 @@ type ListModelsResponse struct {
 	Models []*FleetModel `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Workers that do not answer their adapters, in name order: what was sent there may never be answered.
 	StalledWorkers []string `protobuf:"bytes,2,rep,name=stalled_workers,json=stalledWorkers,proto3" json:"stalled_workers,omitempty"`
+	// Workers that are asleep or paused while others of all their models are ready, in name order: a vLLM in that state keeps
+	// requests waiting, so one that has got no byte there yet is better sent elsewhere.
+	RestingWorkers []string `protobuf:"bytes,3,rep,name=resting_workers,json=restingWorkers,proto3" json:"resting_workers,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1565,6 +1568,13 @@ func (x *ListModelsResponse) GetModels() []*FleetModel {
 func (x *ListModelsResponse) GetStalledWorkers() []string {
 	if x != nil {
 		return x.StalledWorkers
+	}
+	return nil
+}
+
+func (x *ListModelsResponse) GetRestingWorkers() []string {
+	if x != nil {
+		return x.RestingWorkers
 	}
 	return nil
 }
@@ -1974,10 +1984,11 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\\\n" +
 	"\x11ListModelsRequest\x12!\n" +
 	"\agateway\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\agateway\x12$\n" +
-	"\blease_ms\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\xcf$R\aleaseMs\"v\n" +
+	"\blease_ms\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xc0\xcf$R\aleaseMs\"\x9f\x01\n" +
 	"\x12ListModelsResponse\x127\n" +
 	"\x06models\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.FleetModelR\x06models\x12'\n" +
-	"\x0fstalled_workers\x18\x02 \x03(\tR\x0estalledWorkers\"\x92\x01\n" +
+	"\x0fstalled_workers\x18\x02 \x03(\tR\x0estalledWorkers\x12'\n" +
+	"\x0fresting_workers\x18\x03 \x03(\tR\x0erestingWorkers\"\x92\x01\n" +
 	"\n" +
 	"FleetModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
