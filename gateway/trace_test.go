@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
+	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
 
 	"github.com/kvmesh/kvmesh/gateway"
 )
@@ -94,6 +98,49 @@ func TestWithoutATracerTheContextPasses(t *testing.T) {
 			require.Equal(t, http.StatusOK, chatWith(h, "Traceparent", parent).Code)
 			require.Equal(t, []string{parent}, (<-got)["Traceparent"])
 		}
+	}
+}
+
+// asked is services that keep what they were asked to route.
+type asked struct {
+	services
+	got chan *schedulerv1.RouteRequest
+}
+
+func (a asked) Route(ctx context.Context, q *schedulerv1.RouteRequest, o ...grpc.CallOption) (*schedulerv1.RouteResponse, error) {
+	a.got <- q
+	return a.services.Route(ctx, q, o...)
+}
+
+// TestHeaderLinesThatVLLMReads decide the route as they decide at the worker.
+func TestHeaderLinesThatVLLMReads(t *testing.T) {
+	t.Parallel()
+	a := asked{got: make(chan *schedulerv1.RouteRequest, 1)}
+	a.url = worker(t, func(c net.Conn, _ string) { reply(c, `{"choices":[]}`) })
+	g, err := gateway.New(context.Background(), gateway.Config{}, gateway.Deps{
+		Log: slog.New(slog.DiscardHandler), Template: templates{}, Tokenizer: tokenizers{}, Scheduler: a,
+	})
+	require.NoError(t, err)
+	for _, row := range []struct {
+		members, priority, session string
+		wantPriority               int32
+		wantSession                string
+	}{
+		{"", "", "", 0, ""},
+		{`,"priority":3,"session_id":"body"`, "", "", 3, "body"},
+		{"", "-7", "line", -7, "line"},
+		{`,"priority":3,"session_id":"body"`, "5", "line", 5, "body"},
+		{`,"priority":3`, "soon", "", 3, ""},
+		{`,"priority":3`, "99999999999", "", 3, ""},
+	} {
+		q := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(`{"messages":[{"role":"user"}]`+row.members+`}`))
+		q.Header = http.Header{"Content-Type": {"application/json"}, "X-Vllm-Priority": {row.priority}, "X-Session-Id": {row.session}}
+		w := httptest.NewRecorder()
+		g.Handler().ServeHTTP(w, q)
+		require.Equal(t, http.StatusOK, w.Code, w.Body.String())
+		got := <-a.got
+		require.Equal(t, row.wantPriority, got.GetPriority(), row)
+		require.Equal(t, row.wantSession, got.GetSession(), row)
 	}
 }
 

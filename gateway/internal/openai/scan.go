@@ -127,7 +127,8 @@ func (s *scanner) common(name jsontext.Name) (bool, error) {
 	case name.Is("cache_salt"):
 		q.CacheSalt, err = s.text()
 	case name.Is("session_id"):
-		q.Session, err = s.session()
+		q.Session, err = s.text()
+		q.Session = SessionName(q.Session)
 	case name.Is("kv_transfer_params"):
 		err = s.kvTransfer()
 	default:
@@ -215,13 +216,13 @@ func (s *scanner) text() (string, error) {
 // maxSession bounds a session's name at the scheduler, in bytes; a longer one goes by its digest.
 const maxSession = 1024
 
-func (s *scanner) session() (string, error) {
-	name, err := s.text()
-	if len(name) > maxSession {
-		sum := sha256.Sum256([]byte(name))
-		name = hex.EncodeToString(sum[:])
+// SessionName is a session's name as the scheduler takes it.
+func SessionName(name string) string {
+	if len(name) <= maxSession {
+		return name
 	}
-	return name, err
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
 }
 
 // optionalText reads a string; anything else is absent.

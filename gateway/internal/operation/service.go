@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -293,6 +294,7 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 		return nil, err
 	}
 	t.in.Record.Stream, t.in.Record.BytesIn = q.Stream, len(raw)
+	headerLines(t.in, q)
 	t.in.Anthropic = t.in.Anthropic || k.shape == openai.ShapeMessages // behind an edge in another process
 	m, err := s.model(t, q.Model)
 	if err != nil {
@@ -323,6 +325,16 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 	}
 	s.resumable(t, k, q, m)
 	return s.open(t, k, j)
+}
+
+// headerLines takes what vLLM reads from a request's header lines: a priority that overrides the body's, and a session.
+func headerLines(in *inbound.Call, q *openai.Request) {
+	if n, err := strconv.ParseInt(in.Get("X-Vllm-Priority"), 10, 32); err == nil {
+		q.Priority = int32(n)
+	}
+	if name := in.Get("X-Session-Id"); name != "" && q.Session == "" {
+		q.Session = openai.SessionName(name)
+	}
 }
 
 // job prepares one prompt.
