@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -116,7 +115,12 @@ func (a asked) Route(ctx context.Context, q *schedulerv1.RouteRequest, o ...grpc
 func TestHeaderLinesThatVLLMReads(t *testing.T) {
 	t.Parallel()
 	a := asked{got: make(chan *schedulerv1.RouteRequest, 1)}
-	a.url = worker(t, func(c net.Conn, _ string) { reply(c, `{"choices":[]}`) })
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"choices":[]}`)
+	}))
+	t.Cleanup(worker.Close) // closes the connections that the gateway keeps, too
+	a.url = worker.URL
 	g, err := gateway.New(context.Background(), gateway.Config{}, gateway.Deps{
 		Log: slog.New(slog.DiscardHandler), Template: templates{}, Tokenizer: tokenizers{}, Scheduler: a,
 	})
