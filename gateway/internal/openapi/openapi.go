@@ -7,6 +7,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +37,8 @@ type operation struct {
 	Stream  string `yaml:"stream"` // shape of an event's data, where the operation can stream
 	Text    bool   `yaml:"text"`   // the plain answer may also be text
 	Open    bool   `yaml:"open"`   // no key is asked for
+
+	Query map[string]string `yaml:"query"` // types of what may stand behind the path's "?"
 }
 
 // Document is the JSON document of this version of kvmesh.
@@ -114,6 +118,9 @@ func (o *operation) parameters() []any {
 			})
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(o.Query)) {
+		out = append(out, object{"name": name, "in": "query", "schema": object{"type": o.Query[name]}})
+	}
 	if o.Open {
 		return out
 	}
@@ -165,12 +172,8 @@ func (o *operation) responses() object {
 	headers := object{"X-Request-Id": ref("headers", "RequestID")}
 	out := object{"200": object{"description": "The answer", "content": good, "headers": headers}}
 	for status, meaning := range errorMeanings() {
-		shape := "ErrorBody"
-		if status != 405 { // a method is refused before the path's own API is known
-			shape = o.errorShape()
-		}
 		out[strconv.Itoa(status)] = object{
-			"description": meaning, "content": content("application/json", shape), "headers": headers,
+			"description": meaning, "content": content("application/json", o.errorShape()), "headers": headers,
 		}
 	}
 	return out

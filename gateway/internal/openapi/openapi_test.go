@@ -14,6 +14,10 @@ type document struct {
 	Info    struct{ Title, Version string }
 	Paths   map[string]map[string]struct {
 		OperationID string
+		Parameters  []struct {
+			Name, In string
+			Schema   struct{ Type string }
+		}
 		RequestBody *struct{ Content map[string]json.RawMessage }
 		Responses   map[string]struct {
 			Content map[string]json.RawMessage
@@ -37,6 +41,33 @@ func TestDocumentNamesItself(t *testing.T) {
 	require.Equal(t, "3.1.0", d.OpenAPI)
 	require.Equal(t, "kvmesh", d.Info.Title)
 	require.Equal(t, "1.2.3", d.Info.Version)
+}
+
+// TestResponsesCanBeReadAsEvents: what the query of a read response may say, and what then comes.
+func TestResponsesCanBeReadAsEvents(t *testing.T) {
+	t.Parallel()
+	d, _ := made(t)
+	read := d.Paths["/v1/responses/{response_id}"]["get"]
+	query := map[string]string{}
+	for _, p := range read.Parameters {
+		if p.In == "query" {
+			query[p.Name] = p.Schema.Type
+		}
+	}
+	require.Equal(t, map[string]string{"stream": "boolean", "starting_after": "integer"}, query)
+	require.Contains(t, read.Responses["200"].Content, "text/event-stream")
+}
+
+// TestEveryErrorHasItsAPIsShape: also a refused method of Anthropic's paths.
+func TestEveryErrorHasItsAPIsShape(t *testing.T) {
+	t.Parallel()
+	d, _ := made(t)
+	for path, shape := range map[string]string{"/v1/messages": "MessagesErrorBody", "/v1/chat/completions": "ErrorBody"} {
+		for status := range errorMeanings() {
+			require.Contains(t, string(d.Paths[path]["post"].Responses[strconv.Itoa(status)].Content["application/json"]),
+				`"#/components/schemas/`+shape+`"`, "%s %d", path, status)
+		}
+	}
 }
 
 // TestEveryReferenceIsThere: a shape that is named stands in the document, and none stands there unused.
