@@ -387,6 +387,30 @@ func TestTypedCallers(t *testing.T) {
 	require.Equal(t, "messages", fault.From(err).Param)
 }
 
+// TestBeforeTheFirstWorker: a client is told to try again, whatever it asks for; the list of models is empty.
+func TestBeforeTheFirstWorker(t *testing.T) {
+	t.Parallel()
+	g := run(t, gateway.Config{}, "", io.Discard)
+	for path, method := range map[string]string{
+		"/v1/models/m": "GET", "/health": "GET", "/ready": "GET", "/v1/chat/completions": "POST", "/v1/embeddings": "POST",
+	} {
+		q, err := http.NewRequest(method, g.url+path, strings.NewReader(`{"model":"m","messages":[{}],"input":"x"}`))
+		require.NoError(t, err)
+		q.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"), path)
+	}
+	resp, err := http.Get(g.url + "/v1/models")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"object":"list","data":[]}`, string(raw))
+}
+
 // TestGRPCBodiesHaveTheLimitToo: JSON and forms.
 func TestGRPCBodiesHaveTheLimitToo(t *testing.T) {
 	t.Parallel()

@@ -211,7 +211,7 @@ func (f *Fleet) unnamed(v *View) (Model, error) {
 	}
 	switch len(v.bases) {
 	case 0:
-		return Model{}, noWorker()
+		return Model{}, NoWorker()
 	case 1:
 		m, _ := f.find(v, v.bases[0])
 		return m, nil
@@ -233,12 +233,13 @@ func (f *Fleet) unknown(v *View, name, id string) (Model, error) {
 	f.mu.Unlock()
 	// Before any worker has come up nobody can say what there is no model of.
 	if seen || len(v.Models) == 0 {
-		return Model{}, noWorker()
+		return Model{}, NoWorker()
 	}
 	return Model{}, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).WithParam("model")
 }
 
-func noWorker() error {
+// NoWorker is the fault of a request that nobody can serve at this moment.
+func NoWorker() error {
 	return fault.New(faultv1.Reason_REASON_NO_WORKER, "No worker that serves this model can take work now; try again.").
 		WithRetryAfter(time.Second)
 }

@@ -60,6 +60,9 @@ func (s *Service) GetModel(q *gatewayv1.GetModelRequest, st gatewayv1.OpenAIServ
 		if m := v.Find(name); m != nil && t.in.Caller.MayUse(m.GetId()) == nil {
 			entry = entryOf(m)
 		}
+		if entry == nil && len(v.Models) == 0 {
+			return nil, fleet.NoWorker() // nobody can say yet what there is
+		}
 		if entry == nil {
 			return nil, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).
 				WithParam("model")

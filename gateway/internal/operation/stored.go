@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
@@ -117,8 +116,7 @@ func (s *Service) atSome(t *task, id string, j *dispatch.Job) (answer *dispatch.
 	}
 	missing := notFound(id)
 	if len(view.GetWorkers()) == 0 {
-		missing = fault.New(faultv1.Reason_REASON_NO_WORKER, "No worker can be asked for the response now; try again.").
-			WithRetryAfter(time.Second)
+		missing = fleet.NoWorker()
 	}
 	var refused *dispatch.Answer
 	for _, w := range view.GetWorkers() {
