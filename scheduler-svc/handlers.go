@@ -68,7 +68,7 @@ func (s *Service) ListModels(
 		s.ledger.Alive(s.deps.Now(), r.GetGateway(), time.Duration(r.GetLeaseMs())*time.Millisecond)
 	}
 	v := s.fleet.View()
-	out := &schedulerv1.ListModelsResponse{StalledWorkers: v.Sick(), RestingWorkers: v.Resting()}
+	out := &schedulerv1.ListModelsResponse{StalledWorkers: v.Stalled(), RestingWorkers: v.Resting()}
 	for _, name := range v.Models() {
 		out.Models = append(out.Models, fleetModel(v.Pools[name]))
 	}

@@ -214,13 +214,14 @@ func (s *Service) putCard(ctx context.Context) (news bool) {
 	return was != card.GetEventState() || stood != card.GetState()
 }
 
-// pause waits until the next step is due: soon while the worker is busy, and while it or its events are not there or it
-// does not answer, because requests wait for the moment when it is back, or for the word that it is sick.
+// pause waits until the next step is due: soon while the worker is busy, and while it or its events are not there, or it
+// sleeps or does not answer, because requests wait for the moment when it is back, or for the word that it is sick.
 func (s *Service) pause(ctx context.Context) {
 	deaf := s.follow.deaf()
 	s.mu.Lock()
 	d := s.cfg.PollIdle
-	if deaf || s.view.Busy() || s.draining != "" || s.view.Life == vllm.Starting || s.view.Suspect {
+	away := s.view.Life == vllm.Starting || s.view.Life == vllm.Asleep || s.view.Suspect
+	if deaf || away || s.view.Busy() || s.draining != "" {
 		d = s.cfg.PollBusy
 	}
 	s.mu.Unlock()

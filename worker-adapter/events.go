@@ -137,6 +137,8 @@ func (f *follower) refresh(v *vllm.View) {
 			s.Void("the worker's port refuses connections: its process is gone")
 		case v.Life == vllm.Asleep && v.Metrics.Asleep:
 			s.Clear("the engine sleeps: its cache is discarded")
+		case v.Life == vllm.Asleep && !v.Busy():
+			s.Suspend("the engine is paused: it may have cleared its cache")
 		}
 	}
 	for _, name := range f.repointed(v.Models) {

@@ -89,10 +89,21 @@ func TestLife(t *testing.T) {
 	untilHit(t, m, ids, 0)
 	w.post(t, "/wake_up", "")
 	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
-	w.post(t, "/pause", "")
-	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_ASLEEP))
-	w.post(t, "/resume", "")
-	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+	for _, p := range []struct {
+		path string
+		hit  int
+	}{{"/pause?clear_cache=false", 96}, {"/pause", 0}} {
+		w.post(t, p.path, "")
+		untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_ASLEEP))
+		untilHit(t, m, ids, 0) // which of both it was, nobody tells
+		w.post(t, "/resume", "")
+		untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+		require.Zero(t, m.hit(0, ids, 32))
+		untilSettled(t, m, w)
+		require.Equal(t, p.hit, m.hit(0, ids, 32), "its next step has told, after %s", p.path)
+	}
 	w.complete(t, ids)
 	untilHit(t, m, ids, 96)
 	require.NoError(t, w.SetFaults(fakevllm.Faults{Refuse: true}))

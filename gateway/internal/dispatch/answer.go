@@ -51,10 +51,12 @@ type Answer struct {
 // attempt makes one call. An error is a failed attempt, settled already; so is a retryable answer.
 func (d *Dispatcher) attempt(ctx context.Context, j *Job, l *Lease, n int) (*Answer, error) {
 	ctx = d.stalls.begin(ctx, l)
+	l.watch.turn()
 	resp, err := d.client.Do(ctx, &wire.Request{
 		Base: l.Route.GetHttpUrl(), Method: j.Method, Path: j.Path, Header: j.fields(l.Route),
 		Body: j.body(l.Route, d.cfg.SendIDs),
 	})
+	l.watch.turn()
 	if err != nil {
 		d.lost(ctx, l, 0)
 		return nil, failed(err)
@@ -145,7 +147,7 @@ func (a *Answer) fill(limit int) error {
 			copy(grown, buf)
 			buf = grown
 		}
-		n, err := a.resp.Read(buf[len(buf):cap(buf)])
+		n, err := a.read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if errors.Is(err, io.EOF) {
 			a.Body = buf
@@ -172,7 +174,14 @@ func (a *Answer) judge() error {
 }
 
 // Rest reads on after Body; io.EOF is the proper end.
-func (a *Answer) Rest(p []byte) (int, error) { return a.resp.Read(p) }
+func (a *Answer) Rest(p []byte) (int, error) { return a.read(p) }
+
+// read waits for the body's next bytes.
+func (a *Answer) read(p []byte) (int, error) {
+	a.Lease.watch.turn()
+	defer a.Lease.watch.turn()
+	return a.resp.Read(p)
+}
 
 // OK tells whether the worker accepted the request.
 func (a *Answer) OK() bool { return a.Status < 400 }
@@ -319,8 +328,13 @@ func (a *Answer) Reader() io.Reader {
 	if !a.More {
 		return bytes.NewReader(a.Body)
 	}
-	return io.MultiReader(bytes.NewReader(a.Body), a.resp)
+	return io.MultiReader(bytes.NewReader(a.Body), rest{a})
 }
+
+// rest is an answer's Rest as a reader.
+type rest struct{ a *Answer }
+
+func (r rest) Read(p []byte) (int, error) { return r.a.Rest(p) }
 
 // Direct calls one worker without a reservation: for what only that worker can answer.
 func (d *Dispatcher) Direct(ctx context.Context, j *Job, r *schedulerv1.RouteResponse) (*Answer, error) {

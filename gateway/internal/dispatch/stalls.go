@@ -10,10 +10,10 @@ import (
 // errStalled ends an attempt at a worker that stands still.
 var errStalled = errors.New("the worker stands still")
 
-// stalls ends attempts that wait for a worker of which its adapter hears nothing any more. The scheduler names such
-// workers; an attempt there that gets no byte from one reading of the list to the next is given up: before its first
-// byte it goes to another worker, a begun stream ends as a broken one does. What still flows is left alone, because the
-// adapter may be wrong. The zero value is ready.
+// stalls ends attempts that wait for a worker that does not answer its adapter, or that sleeps. The scheduler names such
+// workers; an attempt there that waits for the same byte at two readings of the list is given up: before its first byte
+// it goes to another worker, a begun answer ends as a broken one does. What still flows is left alone, because the
+// adapter may be wrong, and so is what waits for its client. The zero value is ready.
 type stalls struct {
 	mu      sync.Mutex
 	running map[string]map[*watch]struct{} // by worker
@@ -22,14 +22,22 @@ type stalls struct {
 
 // watch is an attempt as stalls sees it.
 type watch struct {
-	heard atomic.Uint32 // reads that came back
+	// turns counts up when a wait for the worker begins and when it ends: it is odd while the attempt waits.
+	turns atomic.Uint32
 
 	stalls *stalls
 	worker string
 	cancel context.CancelCauseFunc
-	// was is heard at a reading that named the worker, guarded by stalls.mu.
-	was, reading uint64
+	// was is turns at the last reading that named the worker. Both are guarded by stalls.mu.
+	was     uint32
+	reading uint64
 }
+
+// turn begins or ends a wait for the worker.
+func (w *watch) turn() { w.turns.Add(1) }
+
+// firstRead is turns while an attempt that has the head of its answer waits for the first byte of the body.
+const firstRead = 3
 
 // begin watches a lease's attempt until it is settled. The context that it returns ends with the request, or with the
 // worker.
@@ -69,25 +77,25 @@ func (w *watch) end() {
 }
 
 // Stalled takes a reading of the workers that stand still, and of those that rest. At the latter an answer that has begun is
-// left alone: a paused vLLM goes on with it.
+// left alone: a paused vLLM goes on with it, or will.
 func (d *Dispatcher) Stalled(stalled, resting []string) {
 	s := &d.stalls
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reading++
-	s.read(stalled, func(uint64) bool { return true })
-	s.read(resting, func(heard uint64) bool { return heard == 0 })
+	s.read(stalled, func(uint32) bool { return true })
+	s.read(resting, func(turns uint32) bool { return turns <= firstRead })
 }
 
-// read cuts the attempts at workers that got nothing since the last reading named them too. The lock is held.
-func (s *stalls) read(workers []string, mayCut func(heard uint64) bool) {
+// read cuts the attempts at workers that wait as they did when the last reading named them too. The lock is held.
+func (s *stalls) read(workers []string, mayCut func(turns uint32) bool) {
 	for _, worker := range workers {
 		for w := range s.running[worker] {
-			heard := uint64(w.heard.Load())
-			if w.reading > 0 && w.reading == s.reading-1 && w.was == heard && mayCut(heard) {
+			turns := w.turns.Load()
+			if w.reading > 0 && w.reading == s.reading-1 && w.was == turns && turns%2 == 1 && mayCut(turns) {
 				w.cancel(errStalled)
 			}
-			w.was, w.reading = heard, s.reading
+			w.was, w.reading = turns, s.reading
 		}
 	}
 }

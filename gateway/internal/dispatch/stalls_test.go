@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -17,7 +18,8 @@ import (
 // TestWhatIsCut: an attempt is given up when two readings in a row name its worker and nothing came in between.
 func TestWhatIsCut(t *testing.T) {
 	t.Parallel()
-	// Each letter is a reading: s names the worker, o another one, . nobody; h is a read that came back.
+	// Each letter is a reading: s names the worker, o another one, . nobody; h is a read that came back and the next wait,
+	// r says that the worker rests, c is a client that takes its time: a wait for the worker ends, or the next one begins.
 	rows := []struct {
 		name, events string
 		cut          bool
@@ -33,8 +35,12 @@ func TestWhatIsCut(t *testing.T) {
 		{"only before", "hss", true},
 		{"rests before the first byte", "rr", true},
 		{"rests once", "r", false},
-		{"rests with an answer begun", "hrrrr", false},
+		{"rests with an answer begun", "hhrrrr", false},
 		{"rests, then stands still", "rs", true},
+		{"rests with a head alone", "crcrr", true},
+		{"the client takes its time", "csss", false},
+		{"the client took its time", "cssscs", false},
+		{"the client took its time, the worker stands", "cssscss", true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -44,10 +50,14 @@ func TestWhatIsCut(t *testing.T) {
 			parent, end := context.WithCancel(t.Context())
 			defer end()
 			ctx := d.stalls.begin(parent, l)
+			l.watch.turn()
 			for _, e := range row.events {
 				switch e {
 				case 'h':
-					l.watch.heard.Add(1)
+					l.watch.turn()
+					l.watch.turn()
+				case 'c':
+					l.watch.turn()
 				case 's':
 					d.Stalled([]string{"v", "w"}, nil)
 				case 'r':
@@ -122,4 +132,51 @@ func TestAStandingWorkerIsLeft(t *testing.T) {
 		a.Close(d, err)
 		require.Equal(t, []schedulerv1.Outcome{failed}, s.outcomes(t))
 	})
+}
+
+// TestASlowClientIsNotCut: what waits for its client, not for the worker, is left alone; a plain answer that stops is not.
+func TestASlowClientIsNotCut(t *testing.T) {
+	t.Parallel()
+	const size = 64 << 10
+	whole := plain(200, `"`+strings.Repeat("x", size)+`"`)
+	rows := []struct {
+		name, script string
+		fails        bool
+	}{
+		{"the body is there", whole, false},
+		{"the worker stops", whole[:len(whole)-100], true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			d := dispatcher(t, &scheduler{workers: []*worker{startWorker(t, row.script)}}, func(c *Config) { c.BufferBytes = 1 << 10 })
+			a, err := d.Open(context.Background(), job(t, plainDoc))
+			require.NoError(t, err)
+			require.True(t, a.More)
+			for range 4 {
+				d.Stalled([]string{"w0"}, nil) // the client does not read
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(io.Discard, a.Reader())
+				done <- err
+			}()
+			if !row.fails {
+				require.NoError(t, <-done)
+				a.Close(d, nil)
+				return
+			}
+			kittest.Eventually(t, func() error {
+				d.Stalled([]string{"w0"}, nil)
+				select {
+				case err = <-done:
+					return nil
+				default:
+					return errors.New("still waiting")
+				}
+			})
+			require.Error(t, err)
+			a.Close(d, err)
+		})
+	}
 }

@@ -155,10 +155,11 @@ func (s *Stream) read() error {
 	if s.idle > 0 {
 		s.resp.WakeAfter(s.ctx, s.idle)
 	}
+	s.lease.watch.turn()
 	n, err := s.resp.Read(s.buf[s.filled:])
+	s.lease.watch.turn()
 	s.burst = 8*n > 7*(len(s.buf)-s.filled) // framing takes a few bytes of each chunk
 	s.filled += n
-	s.lease.watch.heard.Add(1)
 	switch {
 	case n > 0 && err == nil:
 		return nil

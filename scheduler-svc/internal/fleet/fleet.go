@@ -218,17 +218,24 @@ func (v *View) Past(model string) bool {
 	return ok
 }
 
-// Sick lists the workers, in order, that do not answer their adapters.
-func (v *View) Sick() []string {
-	return v.workers(func(card *workerv1.WorkerCard) bool {
-		return card.GetState() == workerv1.WorkerState_WORKER_STATE_SICK
-	})
+// Stalled lists the workers, in order, whose requests may never be answered: those that do not answer their adapters, and
+// those asleep or paused with nothing running.
+func (v *View) Stalled() []string { return v.workers(stalled) }
+
+func stalled(c *workerv1.WorkerCard) bool {
+	switch c.GetState() {
+	case workerv1.WorkerState_WORKER_STATE_SICK:
+		return true
+	case workerv1.WorkerState_WORKER_STATE_ASLEEP:
+		return !slices.ContainsFunc(c.GetLoads(), func(l *workerv1.RankLoad) bool { return l.GetRunning() > 0 })
+	}
+	return false
 }
 
-// Resting lists the workers that sleep or are paused while each of their models has a ready worker, in order.
+// Resting lists the workers, in order, that are paused and finish what runs, while each of their models has a ready worker.
 func (v *View) Resting() []string {
 	return v.workers(func(card *workerv1.WorkerCard) bool {
-		return card.GetState() == workerv1.WorkerState_WORKER_STATE_ASLEEP &&
+		return card.GetState() == workerv1.WorkerState_WORKER_STATE_ASLEEP && !stalled(card) &&
 			!slices.ContainsFunc(card.GetModels(), func(m *workerv1.ServedModel) bool { return !v.Pools[m.GetId()].ready() })
 	})
 }

@@ -98,6 +98,45 @@ func TestPoolsFollowTheCards(t *testing.T) {
 	require.False(t, b.fleet.View().Past("x"))
 }
 
+// TestStalled: what stands at a worker that does not answer, or sleeps, is given up; a pause lets run what runs.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	const ready, starting, draining, asleep, sick = workerv1.WorkerState_WORKER_STATE_READY,
+		workerv1.WorkerState_WORKER_STATE_STARTING, workerv1.WorkerState_WORKER_STATE_DRAINING,
+		workerv1.WorkerState_WORKER_STATE_ASLEEP, workerv1.WorkerState_WORKER_STATE_SICK
+	rows := []struct {
+		name    string
+		state   workerv1.WorkerState
+		running []uint32
+		stalled bool
+	}{
+		{"ready and idle", ready, []uint32{0, 0}, false},
+		{"starting", starting, nil, false},
+		{"draining", draining, []uint32{0, 0}, false},
+		{"sick with old numbers", sick, []uint32{3, 0}, true},
+		{"asleep", asleep, []uint32{0, 0}, true},
+		{"asleep, numbers unknown", asleep, nil, true},
+		{"paused, the second rank runs on", asleep, []uint32{0, 1}, false},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(nil)
+			c := card("w", 2, "m")
+			c.State = row.state
+			for _, n := range row.running {
+				c.Loads = append(c.Loads, &workerv1.RankLoad{Running: n, Waiting: 1})
+			}
+			b.fleet.Card(start, c)
+			if row.stalled {
+				require.Equal(t, []string{"w"}, b.fleet.View().Stalled(), "once, with its two ranks")
+				return
+			}
+			require.Empty(t, b.fleet.View().Stalled())
+		})
+	}
+}
+
 func TestTargetsKeepTheirBooksOverRenewals(t *testing.T) {
 	t.Parallel()
 	b := newBench(nil)
@@ -323,12 +362,12 @@ func TestWithoutEventsExpectationsOutliveTheirRequest(t *testing.T) {
 	}
 }
 
-// TestResting: a worker that sleeps is named while each of its models has another that is ready.
+// TestResting: a worker that is paused and goes on with what runs is named while each of its models has another that is ready.
 func TestResting(t *testing.T) {
 	t.Parallel()
 	b := newBench(nil)
 	in := func(c *workerv1.WorkerCard, state workerv1.WorkerState) *workerv1.WorkerCard {
-		c.State = state
+		c.State, c.Loads = state, []*workerv1.RankLoad{{Running: 1}}
 		return c
 	}
 	const asleep = workerv1.WorkerState_WORKER_STATE_ASLEEP
@@ -338,7 +377,7 @@ func TestResting(t *testing.T) {
 	require.Empty(t, b.fleet.View().Resting(), "nobody else could do their work")
 	b.fleet.Card(start, card("d", 1, "m"))
 	require.Equal(t, []string{"a"}, b.fleet.View().Resting())
-	require.Equal(t, []string{"c"}, b.fleet.View().Sick())
+	require.Equal(t, []string{"c"}, b.fleet.View().Stalled())
 	b.fleet.Card(start, card("a", 2, "m"))
 	require.Empty(t, b.fleet.View().Resting())
 }

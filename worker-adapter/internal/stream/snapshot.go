@@ -24,7 +24,11 @@ type Snapshot struct {
 func (s *Stream) Snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := Snapshot{Epoch: s.epoch, Seq: s.seq, Digest: s.mirror.Digest()}
+	out := Snapshot{Epoch: s.epoch, Seq: s.seq}
+	if s.suspended {
+		return out
+	}
+	out.Digest = s.mirror.Digest()
 	for t := range out.Tiers {
 		out.Tiers[t] = s.mirror.Units(mirror.Tier(t), nil)
 	}

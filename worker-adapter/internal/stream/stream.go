@@ -59,9 +59,11 @@ type Stream struct {
 	epoch  uint64
 	seq    uint64
 	beaten uint64 // seq of the last heartbeat of this epoch
-	feed   feed.State
-	heard  time.Time
-	reason string
+	// suspended withholds the mirror: an epoch that holds nothing stands until the worker's next step.
+	suspended bool
+	feed      feed.State
+	heard     time.Time
+	reason    string
 }
 
 // New is an empty stream in a new epoch.
@@ -76,7 +78,12 @@ func (s *Stream) Apply(b *kvevents.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard = s.deps.Clock()
-	s.emit(s.mirror.Apply(b), "the worker's cache was cleared or its block size changed")
+	d := s.mirror.Apply(b)
+	if s.suspended {
+		s.whole("the worker's next step told what it still holds")
+		return
+	}
+	s.emit(d, "the worker's cache was cleared or its block size changed")
 }
 
 // Restart voids everything: the worker restarted, or batches are lost for good. It is the feed's.
@@ -99,6 +106,17 @@ func (s *Stream) Clear(reason string) {
 	defer s.mu.Unlock()
 	if s.mirror.Blocks(mirror.GPU) > 0 {
 		s.emit(s.mirror.Clear(), reason)
+	}
+}
+
+// Suspend is for an engine that may have forgotten its cache and tells so with its next step only: until that step nothing
+// is claimed, afterwards what is still held.
+func (s *Stream) Suspend(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.suspended && s.mirror.Stats().Blocks > 0 {
+		s.suspended = true
+		s.begin(reason)
 	}
 }
 
@@ -127,10 +145,18 @@ func (s *Stream) SetCapacity(blocks int) {
 
 // emit publishes a delta; one that voids the past begins an epoch and carries all that is held.
 func (s *Stream) emit(d *mirror.Delta, reason string) {
-	if !d.Reset {
-		s.publish(tierLists(d))
+	if d.Reset {
+		s.whole(reason)
 		return
 	}
+	if !s.suspended {
+		s.publish(tierLists(d))
+	}
+}
+
+// whole begins an epoch with all that is held.
+func (s *Stream) whole(reason string) {
+	s.suspended = false
 	s.begin(reason)
 	var whole [3]lists
 	for t := range whole {
@@ -204,7 +230,9 @@ func (s *Stream) send(d *eventv1.KvDelta) {
 	d.WorkerId, d.Rank, d.Epoch, d.Seq = s.cfg.WorkerID, s.cfg.Rank, s.epoch, s.seq
 	if d.Heartbeat {
 		s.beaten = s.seq
-		d.UnitCount, d.Digest = uint64(s.mirror.Count()), s.mirror.Digest()
+		if !s.suspended {
+			d.UnitCount, d.Digest = uint64(s.mirror.Count()), s.mirror.Digest()
+		}
 	}
 	if err := s.deps.Publish(d); err != nil {
 		add(s.deps.Metrics.Lost, 1)

@@ -166,6 +166,54 @@ func TestEpochs(t *testing.T) {
 	require.Equal(t, "gone", s.Status().Reason)
 }
 
+// TestSuspended: nothing is claimed until the next step, which brings back what it does not clear.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name  string
+		after func(*stream.Stream)
+		held  int
+	}{
+		{"a step that stores", func(s *stream.Stream) { s.Apply(stored("GPU", "", 20, 21)) }, 18},
+		{"a step that removes", func(s *stream.Stream) {
+			s.Apply(&kvevents.Batch{Events: []kvevents.Event{{Kind: kvevents.Removed, Medium: "GPU", Hashes: []uint64{10}}}})
+		}, 15},
+		{"a step that clears", func(s *stream.Stream) {
+			s.Apply(&kvevents.Batch{Events: []kvevents.Event{{Kind: kvevents.Cleared}, stored("GPU", "", 20, 21).Events[0]}})
+		}, 6},
+		{"a sleep", func(s *stream.Stream) { s.Clear("slept") }, 4},
+		{"a restart", func(s *stream.Stream) { s.Restart("again") }, 0},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s, c, _ := newStream(t)
+			s.Suspend("an empty mirror claims nothing")
+			first := c.epoch
+			s.Apply(stored("GPU", "", 1, 10))
+			s.Apply(stored("CPU", "", 1, 4))
+			s.Apply(stored("GPU", "ad", 11, 12))
+			require.Equal(t, first, c.epoch)
+			for range 2 {
+				s.Suspend("paused")
+				require.Equal(t, first+1, c.epoch, "once")
+				require.Empty(t, c.held)
+				require.Zero(t, s.Snapshot().Digest)
+				c.agree(s.Snapshot())
+				s.Heartbeat()
+			}
+			s.DropLoRA("ad")
+			require.Empty(t, c.held)
+			s.Apply(stored("GPU", "ad", 11, 12))
+			s.Suspend("paused again")
+			row.after(s)
+			s.Heartbeat()
+			c.agree(s.Snapshot())
+			require.Len(t, c.held, row.held)
+		})
+	}
+}
+
 // TestSplit: a long step leaves as several deltas with consecutive numbers.
 func TestSplit(t *testing.T) {
 	t.Parallel()

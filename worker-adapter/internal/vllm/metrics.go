@@ -26,6 +26,13 @@ type Metrics struct {
 	StartSeconds float64
 }
 
+// rest takes the load of an engine that sleeps as nothing: it computes no step, so its gauges stay at what they were.
+func (m *Metrics) rest() {
+	for i := range m.Ranks {
+		m.Ranks[i].Running, m.Ranks[i].Waiting = 0, 0
+	}
+}
+
 // unload forgets all numbers of a worker that is gone and keeps what describes it.
 func (m *Metrics) unload() {
 	m.Ranks = make([]RankMetrics, len(m.Ranks))

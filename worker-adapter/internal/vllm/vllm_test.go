@@ -205,8 +205,10 @@ func TestWatcher(t *testing.T) {
 	require.Equal(t, vllm.Sick, step().Life)
 	s.set("/health", "", 0)
 	require.Equal(t, vllm.Ready, step().Life)
-	s.set("/metrics", `vllm:engine_sleep_state{sleep_state="weights_offloaded"} 1`, 0)
-	require.Equal(t, vllm.Asleep, step().Life)
+	s.set("/metrics", "vllm:engine_sleep_state{sleep_state=\"weights_offloaded\"} 1\nvllm:num_requests_running 3\n", 0)
+	v = step()
+	require.Equal(t, vllm.Asleep, v.Life)
+	require.False(t, v.Busy(), "it computes nothing: its gauges are of before")
 
 	s.set("/metrics", "", http.StatusInternalServerError)
 	v = step()

@@ -116,11 +116,14 @@ func (w *Watcher) ask(ctx context.Context) error {
 		w.found = false
 		return w.discover(ctx)
 	}
+	if m.Asleep {
+		m.rest()
+	}
 	w.view.Metrics, w.view.MetricsAt = m, w.clock()
 	if w.reread {
 		w.askSources(ctx)
 	}
-	if w.clock().Sub(w.slowAt) < slowEvery {
+	if w.clock().Sub(w.slowAt) < slowEvery && !w.paused {
 		return nil
 	}
 	w.slowAt = w.clock()

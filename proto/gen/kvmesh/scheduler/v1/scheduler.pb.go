@@ -1519,10 +1519,11 @@ type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One entry per id.
 	Models []*FleetModel `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
-	// Workers that do not answer their adapters, in name order: what was sent there may never be answered.
+	// Workers that do not answer their adapters, or are asleep with nothing running, in name order: what was sent there may
+	// never be answered.
 	StalledWorkers []string `protobuf:"bytes,2,rep,name=stalled_workers,json=stalledWorkers,proto3" json:"stalled_workers,omitempty"`
-	// Workers that are asleep or paused while others of all their models are ready, in name order: a vLLM in that state keeps
-	// requests waiting, so one that has got no byte there yet is better sent elsewhere.
+	// Workers that are paused with something running while others of all their models are ready, in name order: a vLLM in that
+	// state keeps requests waiting, so one that has got no byte there yet is better sent elsewhere.
 	RestingWorkers []string `protobuf:"bytes,3,rep,name=resting_workers,json=restingWorkers,proto3" json:"resting_workers,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
