@@ -319,9 +319,12 @@ func (s *Service) forward(t *task, k kind, raw []byte) (*dispatch.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	if r := s.maker(t, q.PreviousResponse); r != nil {
-		// Only the worker that made a response can continue it; this call is not counted as load.
-		return s.noted(k)(s.deps.Dispatcher.Direct(t.ctx, j, r))
+	if q.PreviousResponse != "" {
+		// Only the worker that made a response can continue it; this call is not counted as load. Where that is not known
+		// the worker that is asked refuses.
+		if r, err := s.maker(t, q.PreviousResponse); err == nil {
+			return s.noted(k)(s.deps.Dispatcher.Direct(t.ctx, j, r))
+		}
 	}
 	s.resumable(t, k, q, m)
 	return s.open(t, k, j)

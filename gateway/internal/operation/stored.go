@@ -2,14 +2,17 @@ package operation
 
 import (
 	"container/list"
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	gatewayv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/gateway/v1"
 	schedulerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/scheduler/v1"
+	workerv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/worker/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
 
 	"github.com/kvmesh/kvmesh/gateway/internal/dispatch"
@@ -33,16 +36,19 @@ func newStored() *stored { return &stored{where: map[string]*schedulerv1.RouteRe
 
 // note remembers an answer's id.
 func (s *stored) note(a *dispatch.Answer) {
-	id := responseID(a)
-	if id == "" || !a.OK() {
-		return
+	if id := responseID(a); id != "" && a.OK() {
+		s.keep(id, a.Lease.Route)
 	}
+}
+
+// keep remembers who has a response.
+func (s *stored) keep(id string, r *schedulerv1.RouteResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.where[id]; !ok {
 		s.order.PushBack(id)
 	}
-	s.where[id] = a.Lease.Route
+	s.where[id] = r
 	for s.order.Len() > maxStored {
 		if old, ok := s.order.Remove(s.order.Front()).(string); ok {
 			delete(s.where, old)
@@ -78,24 +84,32 @@ func (s *Service) CancelResponse(q *gatewayv1.CancelResponseRequest, st gatewayv
 	})
 }
 
-// atMaker calls the worker that made a response; where that is not known, every worker until one has an answer.
+// atMaker calls the worker that made a response.
 func (s *Service) atMaker(t *task, method, id, suffix string) (*dispatch.Answer, error) {
-	path := responsesPath + "/" + url.PathEscape(id) + suffix
-	j := s.newJob(t, method, path, fleet.Model{}, noPrompt())
+	j := s.newJob(t, method, responsePath(id)+suffix, fleet.Model{}, noPrompt())
 	if query := t.in.PlainQuery(); query != "" {
 		j.Path += "?" + query
 		j.Stream = wantsEvents(query)
 	}
-	if r := s.stored.find(id); r != nil {
-		a, err := s.deps.Dispatcher.Direct(t.ctx, j, r)
-		if err == nil && a.Status == http.StatusNotFound {
-			a.Close(s.deps.Dispatcher, nil)
-			return nil, notFound(id)
-		}
-		return a, err
+	r := s.stored.find(id)
+	if r == nil && !j.Stream {
+		return s.search(t, id, j)
 	}
-	return s.atSome(t, id, j)
+	if r == nil {
+		var err error
+		if r, err = s.maker(t, id); err != nil {
+			return nil, err
+		}
+	}
+	a, err := s.deps.Dispatcher.Direct(t.ctx, j, r)
+	if err == nil && a.Status == http.StatusNotFound {
+		a.Close(s.deps.Dispatcher, nil)
+		return nil, notFound(id)
+	}
+	return a, err
 }
+
+func responsePath(id string) string { return responsesPath + "/" + url.PathEscape(id) }
 
 // wantsEvents tells whether a query asks for a stream, in the words that vLLM's framework takes for true.
 func wantsEvents(query string) bool {
@@ -107,9 +121,26 @@ func wantsEvents(query string) bool {
 	return false
 }
 
-// atSome makes a call to one worker after the other until one does not refuse it. Without any, a refusal that says more
-// than that the id is unknown counts; then a worker that could not be asked, since the response may be there.
-func (s *Service) atSome(t *task, id string, j *dispatch.Job) (answer *dispatch.Answer, err error) {
+// maker is the worker that made a response. Faults: those of search.
+func (s *Service) maker(t *task, id string) (*schedulerv1.RouteResponse, error) {
+	if r := s.stored.find(id); r != nil {
+		return r, nil
+	}
+	a, err := s.search(t, id, s.newJob(t, http.MethodGet, responsePath(id), fleet.Model{}, noPrompt()))
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close(s.deps.Dispatcher, nil)
+	return a.Lease.Route, nil
+}
+
+// search makes a call about a response to one worker after the other until one has it: after a restart, and behind another
+// gateway, nobody here knows which. Faults: NOT_FOUND where all say that they do not have it, else that of one that could
+// not say.
+func (s *Service) search(t *task, id string, j *dispatch.Job) (*dispatch.Answer, error) {
+	if id == "" || len(id) > maxResponseID {
+		return nil, notFound(id)
+	}
 	view, err := s.deps.Scheduler.ListWorkers(t.ctx, &schedulerv1.ListWorkersRequest{})
 	if err != nil {
 		return nil, fault.From(err)
@@ -118,52 +149,55 @@ func (s *Service) atSome(t *task, id string, j *dispatch.Job) (answer *dispatch.
 	if len(view.GetWorkers()) == 0 {
 		missing = fleet.NoWorker()
 	}
-	var refused *dispatch.Answer
 	for _, w := range view.GetWorkers() {
 		if w.GetRank() > 0 {
 			continue
 		}
-		a, err := s.deps.Dispatcher.Direct(t.ctx, j, &schedulerv1.RouteResponse{
-			HttpUrl: w.GetCard().GetHttpUrl(), Target: &schedulerv1.Target{WorkerId: w.GetCard().GetWorkerId()},
-		})
+		a, err := s.askOne(t, w.GetCard(), j)
 		switch {
 		case t.ctx.Err() != nil:
-			return a, err
+			return nil, fault.From(t.ctx.Err())
 		case err != nil:
 			missing = err
-		case a.OK():
+		case a != nil:
+			s.stored.keep(id, a.Lease.Route)
 			return a, nil
-		case a.Status == http.StatusNotFound || refused != nil:
-			a.Close(s.deps.Dispatcher, nil)
-		default:
-			refused = a
 		}
-	}
-	if refused != nil {
-		return refused, nil
 	}
 	return nil, missing
 }
 
-// maker is the worker that made a response which a request goes on from; nil without an id, and where nobody has it. After a
-// restart, or behind another gateway, it is found by asking.
-func (s *Service) maker(t *task, id string) *schedulerv1.RouteResponse {
-	if id == "" || len(id) > maxResponseID {
-		return nil
+// askOne makes the call to one worker; neither an answer nor an error is its no. One that cannot answer in time, because it
+// stands still or sleeps, must not hold up the search.
+func (s *Service) askOne(t *task, c *workerv1.WorkerCard, j *dispatch.Job) (*dispatch.Answer, error) {
+	switch c.GetState() {
+	case workerv1.WorkerState_WORKER_STATE_SICK, workerv1.WorkerState_WORKER_STATE_ASLEEP:
+		return nil, fleet.NoWorker()
+	case workerv1.WorkerState_WORKER_STATE_UNSPECIFIED, workerv1.WorkerState_WORKER_STATE_STARTING,
+		workerv1.WorkerState_WORKER_STATE_READY, workerv1.WorkerState_WORKER_STATE_DRAINING:
 	}
-	if r := s.stored.find(id); r != nil {
-		return r
+	ctx, cancel := context.WithCancel(t.ctx)
+	t.ends = append(t.ends, cancel) // a long answer is read on after this
+	late := time.AfterFunc(askTime, cancel)
+	defer late.Stop()
+	r := &schedulerv1.RouteResponse{HttpUrl: c.GetHttpUrl(), Target: &schedulerv1.Target{WorkerId: c.GetWorkerId()}}
+	a, err := s.deps.Dispatcher.Direct(ctx, j, r)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, fleet.NoWorker()
+	case err != nil:
+		return nil, err
+	case a.OK():
+		return a, nil
+	case a.Status >= http.StatusInternalServerError:
+		err = fault.New(faultv1.Reason_REASON_WORKER_FAILED, "A worker that may have the response failed.")
 	}
-	a, err := s.atSome(t, id, s.newJob(t, http.MethodGet, responsesPath+"/"+url.PathEscape(id), fleet.Model{}, noPrompt()))
-	if err != nil {
-		return nil
-	}
-	defer a.Close(s.deps.Dispatcher, nil)
-	if !a.OK() {
-		return nil
-	}
-	return a.Lease.Route
+	a.Close(s.deps.Dispatcher, nil)
+	return nil, err
 }
+
+// askTime is how long a worker may take to say whether it has a response, which it looks up in memory.
+const askTime = 3 * time.Second
 
 // maxResponseID bounds an id that workers are asked for, in bytes; vLLM's have 37.
 const maxResponseID = 256

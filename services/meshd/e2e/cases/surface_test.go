@@ -26,6 +26,7 @@ type keeper struct {
 	mu    sync.Mutex
 	made  int
 	calls []string
+	mood  string // "broken" and "still" answer nothing about responses
 }
 
 func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -38,6 +39,15 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calls = append(k.calls, r.Method+" "+r.RequestURI)
+	switch k.mood {
+	case "broken":
+		panic(http.ErrAbortHandler)
+	case "still":
+		k.mu.Unlock()
+		<-r.Context().Done()
+		k.mu.Lock()
+		return
+	}
 	mine := func(text string) bool { return strings.Contains(text, "resp_"+k.name+"_") }
 	switch {
 	case r.Method == http.MethodPost && r.URL.Path == responses:
@@ -121,14 +131,17 @@ func TestResponsesStayAtTheirMaker(t *testing.T) {
 	for _, door := range m.doors {
 		t.Run("read "+door.name, func(t *testing.T) { responsesRead(t, keepers, door.url) })
 	}
-	servers[1].Listener.Close()
-	servers[1].CloseClientConnections()
-	for _, door := range m.doors {
-		a := fetch(t, door.url+"/v1/responses/resp_b_unseen")
-		require.Equal(t, http.StatusServiceUnavailable, a.status, "the worker that cannot be asked may have it: %s", a.body)
-		require.NotEmpty(t, a.header.Get("Retry-After"))
-		require.NotContains(t, a.body, "127.0.0.1")
-		require.Equal(t, http.StatusOK, fetch(t, door.url+"/v1/responses/resp_a_unseen").status)
+	for i, door := range m.doors {
+		for mood, want := range map[string]int{"broken": http.StatusBadGateway, "still": http.StatusServiceUnavailable} {
+			keepers[1].mu.Lock()
+			keepers[1].mood = mood
+			keepers[1].mu.Unlock()
+			a := fetch(t, door.url+fmt.Sprintf("/v1/responses/resp_b_%s%d", mood, i))
+			require.Equal(t, want, a.status, "a worker that cannot say may have it: %s", a.body)
+			require.Equal(t, mood == "still", a.header.Get("Retry-After") != "")
+			require.NotContains(t, a.body, "127.0.0.1")
+			require.Equal(t, http.StatusOK, fetch(t, door.url+fmt.Sprintf("/v1/responses/resp_a_%s%d", mood, i)).status)
+		}
 	}
 }
 
