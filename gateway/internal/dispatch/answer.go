@@ -50,7 +50,9 @@ type Answer struct {
 
 // attempt makes one call. An error is a failed attempt, settled already; so is a retryable answer.
 func (d *Dispatcher) attempt(ctx context.Context, j *Job, l *Lease, n int) (*Answer, error) {
-	ctx = d.stalls.begin(ctx, l)
+	if !j.Patient {
+		ctx = d.stalls.begin(ctx, l)
+	}
 	l.watch.turn()
 	resp, err := d.client.Do(ctx, &wire.Request{
 		Base: l.Route.GetHttpUrl(), Method: j.Method, Path: j.Path, Header: j.fields(l.Route),
@@ -339,7 +341,7 @@ func (r rest) Read(p []byte) (int, error) { return r.a.Rest(p) }
 // Direct calls one worker without a reservation: for what only that worker can answer.
 func (d *Dispatcher) Direct(ctx context.Context, j *Job, r *schedulerv1.RouteResponse) (*Answer, error) {
 	l := newLease(ctx, d, r)
-	l.settled = true
+	l.unbooked, l.held = true, ""
 	a, err := d.attempt(ctx, j, l, 1)
 	if err != nil && ctx.Err() != nil {
 		return nil, ended(ctx)

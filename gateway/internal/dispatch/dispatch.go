@@ -92,6 +92,8 @@ type Job struct {
 	Stream, HideUsage bool
 	// Generates tells that answers have choices and a usage.
 	Generates bool
+	// Patient tells that the worker may stand still over the call.
+	Patient bool
 	// Kind is why the job's attempts are made; Exclude is targets that none of them goes to.
 	Kind    schedulerv1.AttemptKind
 	Exclude []*schedulerv1.Target

@@ -35,9 +35,11 @@ type Lease struct {
 	start   time.Time
 	first   time.Time
 	settled bool
-	places  *places
-	held    string // the worker whose place this is, empty for none
-	watch   watch
+	// unbooked tells that there is no reservation: the call is watched, and nothing is reported.
+	unbooked bool
+	places   *places
+	held     string // the worker whose place this is, empty for none
+	watch    watch
 }
 
 // newLease starts the clock of an attempt. Reports outlive the request's context.
@@ -65,6 +67,9 @@ func (l *Lease) TTFT() time.Duration {
 
 // Progress reports the first token. A scheduler that does not take it loses nothing but accuracy.
 func (l *Lease) Progress() {
+	if l.unbooked {
+		return
+	}
 	ctx := deadline.With(l.ctx, reportTimeout)
 	defer ctx.End()
 	_, _ = l.client.Progress(ctx, &schedulerv1.ProgressRequest{
@@ -79,6 +84,9 @@ func (l *Lease) Settle(r Result) {
 	}
 	l.settled = true
 	l.watch.end()
+	if l.unbooked {
+		return
+	}
 	if l.held != "" {
 		l.places.give(l.held)
 	}

@@ -42,9 +42,6 @@ const firstRead = 3
 // begin watches a lease's attempt until it is settled. The context that it returns ends with the request, or with the
 // worker.
 func (s *stalls) begin(ctx context.Context, l *Lease) context.Context {
-	if l.settled {
-		return ctx
-	}
 	w := &l.watch
 	ctx, w.cancel = context.WithCancelCause(ctx)
 	w.stalls, w.worker = s, l.Route.GetTarget().GetWorkerId()

@@ -76,9 +76,6 @@ func TestWhatIsCut(t *testing.T) {
 			require.NoError(t, parent.Err())
 		})
 	}
-	var none stalls
-	settled := &Lease{settled: true}
-	require.Equal(t, t.Context(), none.begin(t.Context(), settled), "a call without a reservation is not watched")
 }
 
 // TestAStandingWorkerIsLeft: before the first byte the request goes to another worker, afterwards the stream is broken.
@@ -115,6 +112,38 @@ func TestAStandingWorkerIsLeft(t *testing.T) {
 		for _, q := range s.routed {
 			require.Equal(t, "g", q.GetGateway())
 		}
+	})
+	t.Run("a call that only this worker can answer", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, plain(200, "{}"), "hang")
+		s := &scheduler{}
+		d := dispatcher(t, s)
+		r := &schedulerv1.RouteResponse{HttpUrl: w.url, Target: &schedulerv1.Target{WorkerId: "w0"}}
+		a, err := d.Direct(context.Background(), job(t, plainDoc), r)
+		require.NoError(t, err)
+		a.Close(d, nil)
+		done := make(chan error, 1)
+		go func() {
+			_, err := d.Direct(context.Background(), job(t, plainDoc), r)
+			done <- err
+		}()
+		kittest.Closed(t, w.hung)
+		require.Equal(t, faultv1.Reason_REASON_WORKER_FAILED, fault.ReasonOf(standing(d, done)))
+		require.Empty(t, s.outcomes(t), "nothing was booked, so nothing is reported")
+		require.Empty(t, d.stalls.running)
+
+		patient := job(t, plainDoc)
+		patient.Patient = true
+		ctx, cancel := context.WithCancel(context.Background())
+		again := startWorker(t, "hang")
+		go func() {
+			_, err := d.Direct(ctx, patient, &schedulerv1.RouteResponse{HttpUrl: again.url, Target: r.GetTarget()})
+			done <- err
+		}()
+		kittest.Closed(t, again.hung)
+		require.Empty(t, d.stalls.running, "a worker may stand still over this one")
+		cancel()
+		require.Equal(t, faultv1.Reason_REASON_CANCELLED, fault.ReasonOf(<-done))
 	})
 	t.Run("within a stream", func(t *testing.T) {
 		t.Parallel()

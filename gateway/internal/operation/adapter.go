@@ -233,7 +233,7 @@ func (l *loader) at(ctx context.Context, c *workerv1.WorkerCard, id string, fiel
 	body = append(body, `,"lora_path":`...)
 	body = append(body, jsontext.Quote(strings.ReplaceAll(l.cfg.Path, "{name}", id))...)
 	j := &dispatch.Job{
-		Method: http.MethodPost, Path: "/v1/load_lora_adapter", Fields: fields, Form: append(body, '}'), Item: -1,
+		Method: http.MethodPost, Path: "/v1/load_lora_adapter", Fields: fields, Form: append(body, '}'), Item: -1, Patient: true,
 		Prompt: noPrompt(),
 	}
 	r := &schedulerv1.RouteResponse{HttpUrl: c.GetHttpUrl(), Target: &schedulerv1.Target{WorkerId: c.GetWorkerId()}}
