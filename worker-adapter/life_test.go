@@ -183,6 +183,13 @@ func TestEventTroubles(t *testing.T) {
 			}, state: off, detail: "nothing publishes",
 		},
 		{
+			name: "wrong topic", worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{
+				Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0", Topic: "kv@a",
+			}}, change: func(c *workeradapter.Config) {
+				c.Events = workeradapter.Events{Mode: workeradapter.EventsConnect, Endpoint: "tcp://127.0.0.1:1", Topic: "kv@b"}
+			}, state: off, detail: `"kv@a" does not begin with the adapter's events.topic "kv@b"`,
+		},
+		{
 			name: "no replay", worker: fakevllm.Config{KVEvents: fakevllm.KVEvents{Enable: true, Endpoint: "tcp://*:0"}},
 			state: live, detail: "replay_endpoint",
 		},

@@ -2,6 +2,7 @@ package workeradapter
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/feed"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/vllm"
@@ -80,6 +81,12 @@ func (s *Service) configured(v *vllm.View) ([]feed.Config, string) {
 	if e.Endpoint == "" {
 		return nil, "the worker does not tell where it publishes (GET /kv_event_sources): set the adapter's " +
 			"events.endpoint, and start vLLM with " + vllm.EnableEvents
+	}
+	for _, src := range v.Sources {
+		if !strings.HasPrefix(src.Topic, e.Topic) {
+			return nil, fmt.Sprintf("the worker's topic %q does not begin with the adapter's events.topic %q, so nothing is heard: "+
+				"set events.topic to the worker's, or leave it out", src.Topic, e.Topic)
+		}
 	}
 	var out []feed.Config
 	for rank := range max(1, e.Ranks, len(v.Metrics.Ranks)) {

@@ -42,6 +42,8 @@ type Target struct {
 	APIKey string
 	// Endpoint and Replay are used where the worker does not tell where it publishes.
 	Endpoint, Replay string
+	// Topic is the adapter's events.topic, empty for all topics.
+	Topic string
 	// Timeout bounds the examination of one worker; 0 is 20 s.
 	Timeout time.Duration
 }
@@ -52,6 +54,7 @@ type Command struct {
 	APIKey   string        `name:"api-key" help:"The workers' key." env:"KVMESH_WORKER_API_KEY"`
 	Endpoint string        `help:"Event endpoint, for workers that do not tell it (vLLM before 0.30)."`
 	Replay   string        `help:"Replay endpoint, for workers that do not tell it."`
+	Topic    string        `help:"The adapter's events.topic, where it is set."`
 	Timeout  time.Duration `help:"Longest examination of one worker." default:"20s"`
 
 	// Out takes the report; nil is standard output.
@@ -71,7 +74,7 @@ func (c *Command) Run(ctx context.Context) error {
 	for _, url := range c.Workers {
 		fmt.Fprintln(out, url)
 		for _, f := range Examine(ctx, Target{
-			URL: url, APIKey: c.APIKey, Endpoint: c.Endpoint, Replay: c.Replay, Timeout: c.Timeout,
+			URL: url, APIKey: c.APIKey, Endpoint: c.Endpoint, Replay: c.Replay, Topic: c.Topic, Timeout: c.Timeout,
 		}) {
 			unwell = unwell || f.Level == Fail
 			fmt.Fprintf(out, "  %-4s  %s: %s\n", f.Level, f.Subject, f.Text)

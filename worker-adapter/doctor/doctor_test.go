@@ -173,7 +173,7 @@ func TestCommand(t *testing.T) {
 func untold(t *testing.T) (url, live, replay string) {
 	t.Helper()
 	worker, err := fakevllm.New(fakevllm.Config{Instant: true, KVEvents: fakevllm.KVEvents{
-		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0",
+		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0", Topic: "kv@old",
 	}}, fakevllm.Deps{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -203,8 +203,9 @@ func untold(t *testing.T) (url, live, replay string) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	url, live, replay := untold(t)
+	compute(t, url, 1)
 	told := start(t, fakevllm.Config{KVEvents: fakevllm.KVEvents{
-		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0",
+		Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0", Topic: "kv@new",
 	}})
 	const closed = "tcp://127.0.0.1:1"
 	rows := []struct {
@@ -229,6 +230,18 @@ func TestFlags(t *testing.T) {
 			"the publisher twice",
 			doctor.Target{URL: url, Endpoint: live, Replay: live},
 			doctor.Warn, "PUB", "perhaps the publisher's",
+		},
+		{"topic", doctor.Target{URL: url, Endpoint: live, Replay: replay, Topic: "kv@"}, doctor.OK, "", ""},
+		{
+			"wrong topic",
+			doctor.Target{URL: url, Endpoint: live, Replay: replay, Topic: "kv@new"},
+			doctor.Fail, `"kv@old" does not begin with "kv@new"`, `events.topic to "kv@old"`,
+		},
+		{"topic told", doctor.Target{URL: told, Topic: "kv@new"}, doctor.OK, "", ""},
+		{
+			"wrong topic told",
+			doctor.Target{URL: told, Topic: "kv@new@1"},
+			doctor.Fail, `"kv@new" does not begin with "kv@new@1"`, `events.topic to "kv@new"`,
 		},
 		{"not used", doctor.Target{URL: told, Endpoint: closed}, doctor.Warn, "not used", "leave them out"},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/kvevents"
 	"github.com/kvmesh/kvmesh/worker-adapter/internal/mirror"
@@ -66,6 +67,9 @@ func (e *examination) source(rank int, src vllm.Source) {
 		e.add(Fail, subject, "the publisher connects to "+src.Endpoint+" instead of binding it: nobody hears it", bindIt)
 		return
 	}
+	if !e.byFlag {
+		e.topic(subject, src.Topic)
+	}
 	live := zmq.Reach(src.Endpoint, e.client.Host())
 	if err := e.listen(live); err != nil {
 		e.add(Fail, subject, err.Error(), e.reachIt(err))
@@ -81,6 +85,14 @@ func (e *examination) source(rank int, src vllm.Source) {
 		return
 	}
 	e.replay(subject, rank, zmq.Reach(src.Replay, e.client.Host()))
+}
+
+// topic looks whether an adapter with the given events.topic hears messages of this topic.
+func (e *examination) topic(subject, topic string) {
+	if !strings.HasPrefix(topic, e.target.Topic) {
+		e.add(Fail, subject, fmt.Sprintf("their topic %q does not begin with %q: such an adapter hears nothing", topic, e.target.Topic),
+			fmt.Sprintf("set the adapter's events.topic to %q, or leave it out: it then hears all topics", topic))
+	}
 }
 
 // reachIt says what to do about a publisher that is not heard.
@@ -157,6 +169,9 @@ func (e *examination) replay(subject string, rank int, endpoint string) {
 	err := zmq.Replay(e.ctx, zmq.Request{Endpoint: endpoint}, func(u zmq.Update) error {
 		if batches > 0 && u.Seq != next {
 			holes++
+		}
+		if batches == 0 && e.byFlag && u.Topic != nil {
+			e.topic(subject, string(u.Topic))
 		}
 		batches, next = batches+1, u.Seq+1
 		if err := kvevents.Decode(u.Payload, &b); err != nil {

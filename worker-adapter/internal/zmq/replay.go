@@ -94,5 +94,8 @@ func replayed(frames [][]byte) (u Update, end, ok bool) {
 		return u, false, false
 	}
 	u = Update{Seq: binary.BigEndian.Uint64(seq), Payload: payload}
+	if len(frames) == 4 {
+		u.Topic = frames[1]
+	}
 	return u, u.Seq == endSeq && len(payload) == 0, true
 }

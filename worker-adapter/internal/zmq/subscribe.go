@@ -25,6 +25,8 @@ const (
 type Update struct {
 	Seq     uint64
 	Payload []byte
+	// Topic is what the message carried; nil in replies of vLLM before 0.26.
+	Topic []byte
 }
 
 // Handler hears a subscription. Calls come one at a time.
@@ -102,7 +104,7 @@ func hear(ctx context.Context, c *conn, sub Subscription, updated func(Update)) 
 		if len(m.Frames) != 3 || len(m.Frames[1]) != seqBytes {
 			continue // no event batch: other traffic on a shared port is none of ours
 		}
-		updated(Update{Seq: binary.BigEndian.Uint64(m.Frames[1]), Payload: m.Frames[2]})
+		updated(Update{Seq: binary.BigEndian.Uint64(m.Frames[1]), Payload: m.Frames[2], Topic: m.Frames[0]})
 	}
 }
 
