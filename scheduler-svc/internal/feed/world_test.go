@@ -2,8 +2,10 @@ package feed
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -181,7 +183,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// run is one seeded life of a world.
+// run is one seeded life of a world. An audit that finds a difference is a fault, because nothing damaged the index.
 func run(seed uint64) (*world, error) {
 	w := newWorld(seed)
 	for range 30 + w.r.IntN(120) {
@@ -191,13 +193,26 @@ func run(seed uint64) (*world, error) {
 		}
 	}
 	w.rest()
+	for _, s := range w.scheds {
+		if n := s.counts.Mismatches.Load(); n > 0 {
+			return w, fmt.Errorf("%d audits of an intact feed failed", n)
+		}
+	}
 	return w, w.check()
 }
 
 // TestIndexEqualsTheTruthAfterChaos plays seeded worlds of workers, adapters, a lossy bus and schedulers, each in one
-// goroutine. A failure names its seed, which repeats it.
+// goroutine. A failure names its seed; with that as SEED in the environment its world is played alone.
 func TestIndexEqualsTheTruthAfterChaos(t *testing.T) {
 	t.Parallel()
+	if text := os.Getenv("SEED"); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+		w, err := run(seed)
+		t.Logf("seed %d: %d workers' ranks, %d schedulers, %s of time", seed, len(w.workers), len(w.scheds), w.now.Sub(time.Unix(1_000_000, 0)))
+		require.NoError(t, err)
+		return
+	}
 	var total Counts
 	var next atomic.Uint64
 	var players errgroup.Group
@@ -206,7 +221,7 @@ func TestIndexEqualsTheTruthAfterChaos(t *testing.T) {
 			for seed := next.Add(1) - 1; seed < runs; seed = next.Add(1) - 1 {
 				w, err := run(seed)
 				if err != nil {
-					return fmt.Errorf("seed %d: %w", seed, err)
+					return fmt.Errorf("seed %d (alone: SEED=%d go test -v -run AfterChaos ./scheduler-svc/internal/feed): %w", seed, seed, err)
 				}
 				for _, s := range w.scheds {
 					total.add(s.counts)
@@ -224,7 +239,6 @@ func TestIndexEqualsTheTruthAfterChaos(t *testing.T) {
 			require.Positive(t, total.Mends[i].Load(), Cause(i).String())
 		}
 	}
-	require.Zero(t, total.Mismatches.Load(), "an intact feed never fails an audit")
 	require.Positive(t, total.Overflows.Load())
 	require.Positive(t, total.Audits.Load())
 }
