@@ -402,3 +402,31 @@ func TestCommentsFillSilence(t *testing.T) {
 		})
 	}
 }
+
+// TestNamedStreamsBreakOffInTheirOwnWords: an error that ends a stream has the form that clients of its API look for.
+func TestNamedStreamsBreakOffInTheirOwnWords(t *testing.T) {
+	const begun = "event: %s\ndata: {\"type\":%q}\n\n"
+	c := startCrew(t, func(w http.ResponseWriter, _ *http.Request, call seen) {
+		kind := map[string]string{"/v1/messages": "message_start", "/v1/responses": "response.created"}[call.path]
+		answerEvents(w, fmt.Sprintf(begun, kind, kind)+"event: half\nda")
+		panic(http.ErrAbortHandler)
+	})
+	m := startDoors(t, []string{c.servers[0].URL, c.servers[1].URL}, nil)
+	for _, door := range m.doors {
+		for path, row := range map[string]struct{ body, kind, end string }{
+			"/v1/messages": {
+				`{"max_tokens":1,"stream":true,"messages":[{"role":"user","content":"x"}]}`, "message_start",
+				"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"The worker's stream ended early.\"," +
+					"\"param\":null,\"code\":\"upstream_lost\"}}\n\n",
+			},
+			"/v1/responses": {
+				`{"stream":true,"input":"x"}`, "response.created",
+				"data: {\"error\":{\"message\":\"The worker's stream ended early.\",\"type\":\"server_error\",\"param\":null,\"code\":\"upstream_lost\"}}\n\n",
+			},
+		} {
+			a := ask(t, door.url, path, row.body, nil)
+			require.Equal(t, http.StatusOK, a.status, a.body)
+			require.Equal(t, fmt.Sprintf(begun, row.kind, row.kind)+row.end, a.body, "%s %s", door.name, path)
+		}
+	}
+}
