@@ -238,6 +238,13 @@ func (f *Fleet) unknown(v *View, name, id string) (Model, error) {
 	return Model{}, fault.New(faultv1.Reason_REASON_MODEL_NOT_FOUND, "The model `%.256s` does not exist.", name).WithParam("model")
 }
 
+// WasAdapter reports whether an id was an adapter when it was listed last.
+func (f *Fleet) WasAdapter(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.seen[id].LoRA != ""
+}
+
 // NoWorker is the fault of a request that nobody can serve at this moment.
 func NoWorker() error {
 	return fault.New(faultv1.Reason_REASON_NO_WORKER, "No worker that serves this model can take work now; try again.").

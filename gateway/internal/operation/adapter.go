@@ -72,14 +72,17 @@ func newLoader(s *Service, cfg Adapters) *loader {
 	}
 }
 
-// model loads the adapter that a request names and that nobody serves; unknown is the fault otherwise.
+// model loads the adapter that a request names and that nobody serves, never or no longer: a worker that starts again has
+// lost what was loaded at run time. unknown is the fault otherwise.
 func (l *loader) model(t *task, name string, unknown error) (fleet.Model, error) {
-	if l.cfg.Path == "" || fault.ReasonOf(unknown) != faultv1.Reason_REASON_MODEL_NOT_FOUND {
-		return fleet.Model{}, unknown
-	}
 	id := name
 	if real, ok := l.s.deps.Fleet.Alias(name); ok {
 		id = real
+	}
+	reason := fault.ReasonOf(unknown)
+	lost := reason == faultv1.Reason_REASON_NO_WORKER && l.s.deps.Fleet.WasAdapter(id)
+	if l.cfg.Path == "" || reason != faultv1.Reason_REASON_MODEL_NOT_FOUND && !lost {
+		return fleet.Model{}, unknown
 	}
 	if !l.name.MatchString(id) || strings.Contains(id, "..") {
 		return fleet.Model{}, unknown

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,14 +19,15 @@ import (
 
 // told is what a client got.
 type told struct {
-	status         int
-	worker, answer string
-	err            error
+	status            int
+	worker, answer    string
+	predicted, cached int
+	err               error
 }
 
 // converse sends one conversation.
-func converse(ctx context.Context, url, topic string, stream bool) (got told) {
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":2,"stream":%t}`, base,
+func converse(ctx context.Context, url, model, topic string, stream bool) (got told) {
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":2,"stream":%t}`, model,
 		topic+strings.Repeat(" which berth is free for the next ship", 40), stream)
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -38,7 +40,17 @@ func converse(ctx context.Context, url, topic string, stream bool) (got told) {
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	return told{resp.StatusCode, resp.Header.Get("X-Kvmesh-Worker"), string(text), err}
+	number := func(name string) int {
+		n, wrong := strconv.Atoi(resp.Header.Get(name))
+		if wrong != nil {
+			return -1
+		}
+		return n
+	}
+	return told{
+		resp.StatusCode, resp.Header.Get("X-Kvmesh-Worker"), string(text), number("X-Kvmesh-Predicted-Hit-Tokens"),
+		number("X-Kvmesh-Cached-Tokens"), err,
+	}
 }
 
 // operate is an operator's POST to a worker itself.
@@ -104,7 +116,7 @@ func TestAsleepWithACall(t *testing.T) {
 			defer cancel()
 			for round := 0; ; round++ {
 				topic := fmt.Sprintf("round %d", round)
-				first := converse(ctx, url, topic, row.stream)
+				first := converse(ctx, url, base, topic, row.stream)
 				require.NoError(t, first.err)
 				if first.status != http.StatusOK {
 					continue // the worker of the last round is not back yet
@@ -112,7 +124,7 @@ func TestAsleepWithACall(t *testing.T) {
 				worker := m.WorkerURL(first.worker)
 				operate(t, worker+row.sleep)
 				done := make(chan told, 1)
-				go func() { done <- converse(ctx, url, topic, row.stream) }()
+				go func() { done <- converse(ctx, url, base, topic, row.stream) }()
 				hung, got := hangs(ctx, worker, done)
 				operate(t, worker+row.wake)
 				if !hung {

@@ -3,6 +3,7 @@ package cases
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -132,4 +133,47 @@ func TestAdaptersNeedTheWorkersLeave(t *testing.T) {
 	status, answer := say(url, "harbour")
 	require.Equal(t, http.StatusNotFound, status, answer)
 	require.Contains(t, answer, "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1")
+}
+
+// TestALoadThatPointsElsewhere: a name that kvmesh loads again from another path than before has none of its old blocks in
+// the first decision for it: vLLM's hashes have the path, its events only the name.
+func TestALoadThatPointsElsewhere(t *testing.T) {
+	names := []string{"harbour", "pilot", "quay"}
+	m, url := loraMesh(t, func(c *mesh.Config) {
+		sim := &c.Mesh.Simulated[0]
+		sim.MaxLoRAs = len(names)
+		sim.KVEvents = fakevllm.KVEvents{Enable: true, Endpoint: "tcp://*:0", ReplayEndpoint: "tcp://*:0"}
+		for _, name := range names {
+			sim.LoRAs = append(sim.LoRAs, fakevllm.LoRA{Name: name, Path: "/elsewhere/" + name})
+		}
+		c.Mesh.Simulated = c.Mesh.Simulated[:1]
+		worker := workeradapter.Config{ID: sim.ID, Parity: workeradapter.Parity{Disabled: true}}
+		c.Mesh.Workers = append(c.Mesh.Workers[:0], mesh.Worker{Config: worker})
+		c.Gateway.Own.LoRA.MaxPerWorker = len(names)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), stepLimit)
+	defer cancel()
+	for _, name := range names {
+		require.NoError(t, eventually(ctx, func() error {
+			if got := converse(ctx, url, name, "harbour", false); got.predicted == 0 || got.predicted != got.cached {
+				return fmt.Errorf("predicted %d, cached %d, status %d: %s", got.predicted, got.cached, got.status, got.answer)
+			}
+			return nil
+		}))
+		resp, err := http.Post(m.WorkerURL("sim-0")+"/v1/unload_lora_adapter", "application/json",
+			strings.NewReader(`{"lora_name":"`+name+`"}`))
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.NoError(t, eventually(ctx, func() error {
+			if _, listed := parents(t, url)[name]; listed {
+				return fmt.Errorf("%s is still listed", name)
+			}
+			return nil
+		}))
+		first := converse(ctx, url, name, "harbour", false)
+		require.Equal(t, http.StatusOK, first.status, first.answer)
+		require.Zero(t, first.cached, "the worker has nothing of the new path")
+		require.Zero(t, first.predicted)
+	}
 }
