@@ -167,6 +167,12 @@ func TestManyPromptsOfOddWorkers(t *testing.T) {
 		switch {
 		case r.Header.Get("X-Odd") == "plain":
 			answerJSON(w, two)
+		case r.Header.Get("X-Odd") == "gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Content-Type", "application/json")
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, two)
+			_ = z.Close()
 		case r.Header.Get("X-Odd") == "refuse" && strings.Contains(call.body, "bad"):
 			<-begun
 			w.WriteHeader(http.StatusBadRequest)
@@ -193,11 +199,13 @@ func TestManyPromptsOfOddWorkers(t *testing.T) {
 			require.Equal(t, strings.ReplaceAll(strings.TrimPrefix(refusal, `{"error"`), "\r\n", "  ")+"\n\n", end,
 				"the worker's own error is the last event")
 
+			const four = `{"id":"x","choices":[{"index":0,"text":"a"},{"index":1,"text":"b"},{"index":2,"text":"a"},{"index":3,"text":"b"}]}`
 			for _, n := range []string{`2`, `"2"`, `2.0`} {
-				a = ask(t, door.url, "/v1/completions", prompts(`,"n":`+n), nil)
-				require.Equal(t, `{"id":"x","choices":[{"index":0,"text":"a"},{"index":1,"text":"b"},{"index":2,"text":"a"},{"index":3,"text":"b"}]}`,
-					a.body, n)
+				require.Equal(t, four, ask(t, door.url, "/v1/completions", prompts(`,"n":`+n), nil).body, n)
 			}
+			a = ask(t, door.url, "/v1/completions", prompts(`,"n":2`), http.Header{"X-Odd": {"gzip"}})
+			require.Equal(t, four, a.body, "compressed answers are merged as what they say")
+			require.Empty(t, a.header.Get("Content-Encoding"))
 		})
 	}
 }
