@@ -304,6 +304,28 @@ func TestRepointedLoRA(t *testing.T) {
 	held(0)
 }
 
+// TestResetByOthers: an idle worker says nothing of a reset, so the next decision counts on blocks that are gone; the step
+// that answers it tells, and from then on predictions are what the worker serves.
+func TestResetByOthers(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	ids, other := prompt(3, 100), prompt(4, 200)
+	for range 3 {
+		w.complete(t, ids)
+		w.complete(t, other)
+		untilHit(t, m, ids, 96)
+		untilHit(t, m, other, 192)
+		w.post(t, "/reset_prefix_cache", "")
+		require.Zero(t, w.complete(t, ids))
+		untilHit(t, m, other, 0)
+		untilHit(t, m, ids, 96)
+		require.Equal(t, 96, w.complete(t, ids))
+	}
+}
+
 // TestEviction: under eviction pressure with shared prefixes every prediction equals what the worker served.
 func TestEviction(t *testing.T) {
 	t.Parallel()
