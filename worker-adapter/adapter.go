@@ -123,6 +123,7 @@ func (s *Service) Run(ctx context.Context) error {
 	defer s.client.Close()
 	defer s.follow.halt()
 	w := vllm.NewWatcher(s.client, s.clock)
+	defer w.Wait()
 	var side sync.WaitGroup
 	side.Go(func() { s.probe(work) })
 	side.Go(func() { s.keepCard(work) })

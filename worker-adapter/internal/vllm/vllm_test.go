@@ -3,6 +3,7 @@ package vllm_test
 import (
 	"bufio"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -232,6 +233,30 @@ func TestWatcher(t *testing.T) {
 	require.Contains(t, v.Detail, "refuses")
 	require.True(t, v.Metrics.PrefixCaching, "what describes the worker is kept")
 	require.Equal(t, []vllm.RankMetrics{{}}, v.Metrics.Ranks, "its numbers are not")
+}
+
+// TestWatcherDoesNotWaitForTheEnvironment: /server_info of a real vLLM 0.32 answered after four seconds.
+func TestWatcherDoesNotWaitForTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := serve(t, captured(t))
+	release := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/server_info" {
+			<-release
+			_, _ = io.WriteString(w, `{"vllm_config":{"scheduler_config":{"max_num_seqs":7}}}`)
+			return
+		}
+		s.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	w := vllm.NewWatcher(client(t, slow.URL), time.Now)
+	v := w.Step(t.Context())
+	require.Equal(t, vllm.Ready, v.Life, v.Detail)
+	require.Zero(t, v.MaxSequences)
+	close(release)
+	w.Wait()
+	v = w.Step(t.Context())
+	require.EqualValues(t, 7, v.MaxSequences)
 }
 
 // TestWatcherStarts: before the model list is there a worker starts; a refused key is told.

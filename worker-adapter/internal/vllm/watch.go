@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -30,6 +31,8 @@ const (
 	// suspectTimeout bounds what is asked after a call failed, so that a process that stands still is sick after four
 	// seconds; vLLM answers /metrics within one while it computes.
 	suspectTimeout = time.Second
+	// sequencesTimeout bounds the question that a vLLM looks at its environment for.
+	sequencesTimeout = 30 * time.Second
 )
 
 // View is what is known of a worker now.
@@ -43,8 +46,9 @@ type View struct {
 	Models     []Model
 	Version    string
 	// Sources is how the ranks publish; nil when the server does not tell.
-	Sources      []Source
-	RuntimeLoRA  bool
+	Sources     []Source
+	RuntimeLoRA bool
+	// MaxSequences is 0 until the server has told, if it does.
 	MaxSequences uint32
 	Metrics      Metrics
 	// MetricsAt is when Metrics was read; zero before the first time.
@@ -73,6 +77,9 @@ type Watcher struct {
 	health   error
 	flags    bool
 	reread   bool
+
+	sequences chan uint32 // what an asker found, one value
+	askers    sync.WaitGroup
 }
 
 // NewWatcher watches a server.
@@ -80,12 +87,19 @@ func NewWatcher(client *Client, clock func() time.Time) *Watcher {
 	return &Watcher{client: client, clock: clock, view: View{Detail: "not asked yet"}}
 }
 
+// Wait returns when no question is under way. The steps' context must have ended.
+func (w *Watcher) Wait() { w.askers.Wait() }
+
 // Reread has the next step ask again where the worker publishes: nothing is heard at the addresses that it told, and a
 // worker that restarted between two steps may have others.
 func (w *Watcher) Reread() { w.reread = true }
 
 // Step asks what is due and returns the view. It takes at most a few call timeouts.
 func (w *Watcher) Step(ctx context.Context) View {
+	select {
+	case w.view.MaxSequences = <-w.sequences:
+	default:
+	}
 	if err := w.ask(ctx); err != nil && ctx.Err() == nil {
 		w.failed(err)
 	} else if err == nil {
@@ -169,9 +183,21 @@ func (w *Watcher) discover(ctx context.Context) error {
 	}
 	v.MetricsAt = w.clock()
 	v.RuntimeLoRA = w.client.RuntimeLoRA(ctx)
-	v.MaxSequences = w.client.MaxSequences(ctx)
 	w.view, w.found, w.flags, w.slowAt = v, true, true, time.Time{}
+	w.askSequences(ctx)
 	return nil
+}
+
+// askSequences asks beside the steps: a vLLM in development mode looks at its whole environment first, which takes seconds
+// in which the worker could work.
+func (w *Watcher) askSequences(ctx context.Context) {
+	answer := make(chan uint32, 1)
+	w.sequences = answer
+	w.askers.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, sequencesTimeout)
+		defer cancel()
+		answer <- w.client.MaxSequences(ctx)
+	})
 }
 
 // notServed is true for routes that a server does not have or does not let us use.
