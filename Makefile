@@ -63,6 +63,11 @@ test-go: build ## All Go tests under the race detector, in both shapes of the me
 test-clients: build ## Drive the running mesh with the official OpenAI clients
 	@tools/clients.sh
 
+.PHONY: test-vllm
+test-vllm: build ## A mesh in front of two real vLLM servers on this machine's CPU: VLLM=command that runs vLLM 0.32
+	$(CORPUS_OK)
+	KVMESH_BIN=$(abspath $(BIN)) go test -tags realvllm -count=1 -v -timeout 20m ./services/meshd/e2e/realvllm
+
 .PHONY: test-corpus
 test-corpus: native ## Templates, requests and tokens against the corpus, with the counts printed
 	$(CORPUS_OK)
