@@ -387,6 +387,28 @@ func TestTypedCallers(t *testing.T) {
 	require.Equal(t, "messages", fault.From(err).Param)
 }
 
+// TestWhatManyPromptsRepeatIsBounded: members beside the list are sent with each prompt.
+func TestWhatManyPromptsRepeatIsBounded(t *testing.T) {
+	t.Parallel()
+	url := worker(t, func(c net.Conn, _ string) { reply(c, `{"choices":[{"index":0}],"usage":{"prompt_tokens":1}}`) })
+	g := run(t, gateway.Config{MaxBodyBytes: 4096}, url, io.Discard)
+	for path, row := range map[string]struct{ list, name string }{
+		"/v1/completions":            {`"a"`, "prompt"},
+		"/v1/chat/completions/batch": {`[{}]`, "messages"},
+	} {
+		for beside, want := range map[int]int{100: http.StatusOK, 2000: http.StatusBadRequest} {
+			list := strings.TrimSuffix(strings.Repeat(row.list+",", 200), ",")
+			head, tail := `{"`+row.name+`":[`, `],"x":"`+strings.Repeat("x", beside)+`"}`
+			resp, err := http.Post(g.url+path, "application/json", strings.NewReader(head+list+tail))
+			require.NoError(t, err)
+			raw, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, want, resp.StatusCode, "%s %d: %s", path, beside, raw)
+		}
+	}
+}
+
 // TestBeforeTheFirstWorker: a client is told to try again, whatever it asks for; the list of models is empty.
 func TestBeforeTheFirstWorker(t *testing.T) {
 	t.Parallel()

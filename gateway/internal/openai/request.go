@@ -135,6 +135,15 @@ func (q *Request) Prompts() int {
 	return 1
 }
 
+// Beside is how many bytes of the body stand beside the list of prompts: each prompt's call carries them.
+func (q *Request) Beside() int {
+	whole := q.Prompt.Value
+	if q.Shape == ShapeChatBatch {
+		whole = q.Template.Messages
+	}
+	return len(q.Doc) - (whole.End - whole.Start)
+}
+
 // Text is the source text of a member in the client's bytes, nil when it is absent or null.
 func (q *Request) Text(v jsontext.Value) []byte {
 	if !v.Present() {

@@ -24,6 +24,11 @@ func (s *Service) many(t *task, k kind, q *openai.Request, m fleet.Model) error 
 	if q.Shape == openai.ShapeChatBatch && q.Stream {
 		return fault.New(faultv1.Reason_REASON_INVALID_REQUEST, "A batch does not stream.").WithParam("stream")
 	}
+	if most := maxBeside * s.cfg.MaxBodyBytes; most > 0 && int64(q.Beside())*int64(q.Prompts()) > most {
+		return fault.New(faultv1.Reason_REASON_INVALID_REQUEST,
+			"What stands beside the list goes to a worker with each of its %d prompts, which is more than %d bytes together.",
+			q.Prompts(), most)
+	}
 	b := &batch{s: s, t: t, kind: k, q: q, model: m, docs: make([][]byte, q.Prompts())}
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
@@ -46,6 +51,10 @@ func (s *Service) many(t *task, k kind, q *openai.Request, m fleet.Model) error 
 	}
 	return reply.OK(t.w, body, b.header...)
 }
+
+// maxBeside bounds what the calls of one request repeat, in bodies of the largest size: without it one body of some MB makes
+// hundreds of GB for the workers.
+const maxBeside = 64
 
 // batch is one such request. mu guards what the prompts' goroutines share.
 type batch struct {
