@@ -25,6 +25,7 @@ const (
 type rankStream struct {
 	*stream.Stream
 	silence silence
+	pause   pause
 	// current is called whenever the stream is found to be connected and complete.
 	current func()
 }
@@ -137,8 +138,6 @@ func (f *follower) refresh(v *vllm.View) {
 			s.Void("the worker's port refuses connections: its process is gone")
 		case v.Life == vllm.Asleep && v.Metrics.Asleep:
 			s.Clear("the engine sleeps: its cache is discarded")
-		case v.Life == vllm.Asleep && !v.Busy():
-			s.Suspend("the engine is paused: it may have cleared its cache")
 		}
 	}
 	for _, name := range f.repointed(v.Models) {
@@ -148,7 +147,23 @@ func (f *follower) refresh(v *vllm.View) {
 	}
 	for rank, s := range streams {
 		if rank < len(v.Metrics.Ranks) {
-			s.silence.look(s.Status().Heard, reading{v.Metrics.Ranks[rank], v.MetricsAt, v.Metrics.BlockTokens})
+			r := reading{v.Metrics.Ranks[rank], v.MetricsAt, v.Metrics.BlockTokens}
+			s.silence.look(s.Status().Heard, r)
+			s.lookPaused(v, r)
+		}
+	}
+}
+
+// lookPaused withholds the blocks of an engine that is paused with nothing running, and gives them back when it has run on
+// without a word of a clear.
+func (s *rankStream) lookPaused(v *vllm.View, r reading) {
+	switch {
+	case v.Life == vllm.Asleep && !v.Metrics.Asleep && !v.Busy():
+		s.Suspend("the engine is paused: it may have cleared its cache")
+		s.pause.stands(r)
+	case v.Life == vllm.Ready && s.pause.over(r):
+		if st := s.Status().Feed; st.Connected && !st.Mending {
+			s.Release("the engine has run since its pause and cleared nothing")
 		}
 	}
 }

@@ -115,6 +115,24 @@ func TestLife(t *testing.T) {
 	untilHit(t, m, ids, 96)
 }
 
+// TestAPauseThatKeepsTheCache: steps that only hit say nothing, and give the blocks back all the same.
+func TestAPauseThatKeepsTheCache(t *testing.T) {
+	t.Parallel()
+	w := startWorker(t, fakevllm.Config{BlockSize: 32})
+	m := newMesh()
+	startAdapter(t, fast(w.url), m)
+	untilLive(t, m)
+	ids := prompt(3, 100)
+	w.complete(t, ids)
+	untilHit(t, m, ids, 96)
+	w.post(t, "/pause?clear_cache=false", "")
+	untilHit(t, m, ids, 0)
+	w.post(t, "/resume", "")
+	untilCard(t, m, inState(workerv1.WorkerState_WORKER_STATE_READY))
+	require.Equal(t, 96, w.complete(t, ids))
+	untilHit(t, m, ids, 96)
+}
+
 // TestAWorkerThatIsAwayNeedsNoAdvice: its publisher is away with it, which says nothing of how it was started.
 func TestAWorkerThatIsAwayNeedsNoAdvice(t *testing.T) {
 	t.Parallel()

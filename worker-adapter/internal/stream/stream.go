@@ -120,6 +120,15 @@ func (s *Stream) Suspend(reason string) {
 	}
 }
 
+// Release ends Suspend without a step that told: by other signs nothing was forgotten.
+func (s *Stream) Release(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.suspended {
+		s.whole(reason)
+	}
+}
+
 // Void is for a worker that is gone: all tiers go with its process.
 func (s *Stream) Void(reason string) {
 	s.mu.Lock()

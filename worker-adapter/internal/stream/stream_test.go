@@ -182,6 +182,10 @@ func TestSuspended(t *testing.T) {
 			s.Apply(&kvevents.Batch{Events: []kvevents.Event{{Kind: kvevents.Cleared}, stored("GPU", "", 20, 21).Events[0]}})
 		}, 6},
 		{"a sleep", func(s *stream.Stream) { s.Clear("slept") }, 4},
+		{"other signs", func(s *stream.Stream) {
+			s.Release("nothing was cleared")
+			s.Release("a second time is none")
+		}, 16},
 		{"a restart", func(s *stream.Stream) { s.Restart("again") }, 0},
 	}
 	for _, row := range rows {
