@@ -75,7 +75,10 @@ func (c *compiler) cond(e syntax.Expr, s *scope) func(f *frame) (bool, error) {
 func truth(expr exprFunc) func(f *frame) (bool, error) {
 	return func(f *frame) (bool, error) {
 		v, err := expr(f)
-		return v.Truth(), err
+		if err != nil {
+			return false, err // what came with it is no value
+		}
+		return v.Truth(), nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/pyerr"
 	"github.com/kvmesh/kvmesh/template-svc/internal/jinja/value"
 )
 
@@ -105,7 +106,11 @@ func randomFilter(r *run, b []value.Value) (value.Value, error) {
 	}
 	i := value.Int(int64(r.random(uint64(n))))
 	v, ok, err := subscript(b[0], i)
-	if !ok && err == nil {
+	switch {
+	case ok || err != nil:
+	case b[0].Kind() == value.KindDict:
+		err = pyerr.Newf(pyerr.Key, "%d", i.AsInt())
+	default:
 		err = typeError("'%s' object is not subscriptable", b[0].TypeName())
 	}
 	return v, err

@@ -276,6 +276,15 @@ c("{{ 1 + ({'a': 1}|reverse) }}")
 c("{{ 1 + (range(3)|reverse) }}")
 c("{{ 1 + ((1, 2)|reverse) }}")
 c("{{ 1e400 }} {{ 1e400|tojson }} {{ 1e400 > 5 }}")
+# faults of calls whose value only decides
+for call in ("dict(3)", "dict('ab')", "dict(none)", "dict([1])", "dict([[1]])", "namespace(3)", "{1: 2}.fromkeys(3)", "cycler()"):
+    c("{% if " + call + " %}a{% else %}b{% endif %}")
+    c("{{ not " + call + " }}")
+    c("{{ 1 if " + call + " else 2 }}")
+    c("{{ " + call + " and 1 }}{{ " + call + " or 1 }}")
+    c("{% for x in [1] if " + call + " %}x{% endfor %}")
+c("{{ {'a': 1}|random }}")
+c("{{ {0: 'x'}|random }}")
 
 
 def main():
