@@ -75,6 +75,7 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) ([]byte, er
 type request struct {
 	method, path string
 	body         []byte
+	patient      bool // a question that may take longer than callTimeout; ctx bounds it
 }
 
 // StatusError is an answer that is not 200. The body is left out: it can hold text of requests.
@@ -87,7 +88,7 @@ func (e *StatusError) Error() string { return fmt.Sprintf("%s answered %d", e.Pa
 
 // call performs a request.
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
-	if r.method == http.MethodGet {
+	if r.method == http.MethodGet && !r.patient {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -124,12 +125,20 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 
 // getJSON decodes the answer of a GET.
 func (c *Client) getJSON(ctx context.Context, path string, into any) error {
-	body, err := c.Get(ctx, path)
+	return c.readJSON(ctx, request{method: http.MethodGet, path: path}, into)
+}
+
+// errOdd is an answer that is not what was asked for.
+var errOdd = errors.New("no such answer was expected")
+
+// readJSON performs a request and decodes its answer; what cannot be decoded is errOdd.
+func (c *Client) readJSON(ctx context.Context, r request, into any) error {
+	body, err := c.call(ctx, r)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, err)
+		return fmt.Errorf("read %s: %w: %w", r.path, errOdd, err)
 	}
 	return nil
 }

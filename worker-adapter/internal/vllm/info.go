@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 )
 
@@ -99,13 +100,13 @@ func (c *Client) Sources(ctx context.Context) ([]Source, error) {
 		return nil, err
 	}
 	if len(byRank) == 0 || len(byRank) > maxRanks {
-		return nil, fmt.Errorf("read /kv_event_sources: %d ranks", len(byRank))
+		return nil, fmt.Errorf("read /kv_event_sources: %w: %d ranks", errOdd, len(byRank))
 	}
 	out := make([]Source, len(byRank))
 	for key, s := range byRank {
 		rank, err := strconv.Atoi(key)
 		if err != nil || rank < 0 || rank >= len(out) || s == nil {
-			return nil, fmt.Errorf("read /kv_event_sources: odd rank %.20q", key)
+			return nil, fmt.Errorf("read /kv_event_sources: %w: odd rank %.20q", errOdd, key)
 		}
 		out[rank] = *s
 	}
@@ -143,7 +144,7 @@ func (c *Client) RuntimeLoRA(ctx context.Context) bool {
 	return errors.As(err, &se) && se.Status == 405
 }
 
-// MaxSequences is --max-num-seqs where the server tells (dev mode), else 0.
+// MaxSequences is --max-num-seqs where the server tells (dev mode), else 0. ctx alone bounds the question.
 func (c *Client) MaxSequences(ctx context.Context) uint32 {
 	var info struct {
 		Config struct {
@@ -152,7 +153,8 @@ func (c *Client) MaxSequences(ctx context.Context) uint32 {
 			} `json:"scheduler_config"`
 		} `json:"vllm_config"`
 	}
-	if err := c.getJSON(ctx, "/server_info?config_format=json", &info); err != nil {
+	ask := request{method: http.MethodGet, path: "/server_info?config_format=json", patient: true}
+	if err := c.readJSON(ctx, ask, &info); err != nil {
 		return 0
 	}
 	return info.Config.Scheduler.MaxSeqs

@@ -280,6 +280,12 @@ func TestWatcherStarts(t *testing.T) {
 	v = w.Step(t.Context())
 	require.Equal(t, vllm.Ready, v.Life, v.Detail)
 	require.Nil(t, v.Sources, "an older vLLM does not tell")
+	for _, odd := range []string{"[]", `"x"`, "<html>", "{}", `{"a":{}}`, `{"0":null}`} {
+		s.set("/kv_event_sources", odd, 0)
+		v = vllm.NewWatcher(client(t, s.URL), time.Now).Step(t.Context())
+		require.Equal(t, vllm.Ready, v.Life, "another server behind the route: %s: %s", odd, v.Detail)
+		require.Nil(t, v.Sources)
+	}
 }
 
 func TestClientRefuses(t *testing.T) {

@@ -200,10 +200,10 @@ func (w *Watcher) askSequences(ctx context.Context) {
 	})
 }
 
-// notServed is true for routes that a server does not have or does not let us use.
+// notServed is true for routes that a server does not have, does not let us use, or answers with something else.
 func notServed(err error) bool {
 	var se *StatusError
-	return errors.Is(err, ErrNoRoute) || errors.As(err, &se) && se.Status < 500
+	return errors.Is(err, ErrNoRoute) || errors.Is(err, errOdd) || errors.As(err, &se) && se.Status < 500
 }
 
 // askSlow refreshes models, health and pause.
