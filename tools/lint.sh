@@ -52,5 +52,5 @@ step "golangci-lint"
 GOWORK=off go -C tools/lint build -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 root=$PWD
 for m in $modules; do
-  (cd "$m" && "$root/bin/golangci-lint" run ./...) || fail "linters found faults in $m"
+  (cd "$m" && "$root/bin/golangci-lint" run --allow-parallel-runners ./...) || fail "linters found faults in $m"
 done
