@@ -2,6 +2,8 @@ package bus
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,7 +22,7 @@ const restoreGrace = 2 * time.Second
 // A card that is not refreshed within CardTTL of its last arrival here is reported Gone, whether or not NATS says so:
 // the clocks of other machines do not matter. While this process itself cannot reach NATS nothing arrives; cards then
 // stay for CardOutage, because it is more likely that NATS is away than that all workers died, and after it for a
-// lease and two seconds more. When the connection or the registry comes back the watch starts again, and every card
+// lease and two seconds more. A NATS that keeps the connection and says nothing is away just as well. When the connection or the registry comes back the watch starts again, and every card
 // there is reported again.
 func (b *Bus) WatchCards(ctx context.Context, report func(CardUpdate)) error {
 	w := &cardWatch{bus: b, report: report, seen: map[string]time.Time{}}
@@ -35,6 +37,8 @@ type cardWatch struct {
 	bus    *Bus
 	report func(CardUpdate)
 	seen   map[string]time.Time // worker -> last arrival of its card
+	// mute is since when NATS does not answer on a standing connection, muted when that was found last.
+	mute, muted time.Time
 }
 
 // round watches until the watch has to be made anew.
@@ -66,7 +70,7 @@ func (w *cardWatch) round(ctx context.Context) {
 			heard = time.Now()
 			w.take(e)
 		case <-tick.C:
-			w.expire(time.Now())
+			w.expire(ctx)
 			// A registry that was deleted under a living connection sends nothing, ever: look again now and then.
 			if time.Since(heard) > 2*ttl {
 				w.bus.forgetBucket()
@@ -131,18 +135,46 @@ func (w *cardWatch) gone(id string) {
 }
 
 // expire reports the cards whose lease ended here.
-func (w *cardWatch) expire(now time.Time) {
-	limit := w.bus.cfg.CardTTL
-	if outage, _ := w.bus.state(); !outage.IsZero() {
+func (w *cardWatch) expire(ctx context.Context) {
+	now, limit := time.Now(), w.bus.cfg.CardTTL
+	late := func(last time.Time) bool { return now.Sub(last) > limit }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(w.seen)), late) {
+		return
+	}
+	outage, _ := w.bus.state()
+	if outage.IsZero() {
+		outage = w.silence(ctx)
+	}
+	if !outage.IsZero() {
 		if now.Sub(outage) < w.bus.cfg.CardOutage {
 			return
 		}
-	} else if now.Sub(w.bus.connectedSince()) < limit+restoreGrace {
+	} else if now.Sub(w.bus.connectedSince()) < limit+restoreGrace || now.Sub(w.muted) < limit+restoreGrace {
 		return // holders have not had the time to refresh
 	}
 	for id, last := range w.seen {
-		if now.Sub(last) > limit {
+		if late(last) {
 			w.gone(id)
 		}
 	}
+}
+
+// answerLimit bounds the wait for NATS's answer to a ping, which takes a millisecond.
+const answerLimit = 300 * time.Millisecond
+
+// silence asks NATS for a sign of life, and returns since when it gives none; zero when it does. A process that stands
+// still, or a network that swallows everything, leaves the connection open: the client's own pings take a minute.
+func (w *cardWatch) silence(ctx context.Context) time.Time {
+	asking, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	if err := w.bus.nc.FlushWithContext(asking); err == nil || ctx.Err() != nil {
+		w.mute = time.Time{}
+		return w.mute
+	}
+	w.muted = time.Now()
+	if w.mute.IsZero() {
+		w.mute = w.muted
+		w.bus.log.Warn("NATS does not answer: known workers are kept")
+	}
+	return w.mute
 }
