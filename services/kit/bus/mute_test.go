@@ -100,11 +100,13 @@ func TestMuteServerKeepsCards(t *testing.T) {
 	kittest.Eventually(t, func() error { return adapter.PutCard(t.Context(), card("w0")) })
 	until(t, updates, isGone("w0")) // the time after a connect in which no lease ends is over
 	v.open.Lock()
+	opened := sync.OnceFunc(v.open.Unlock)
+	t.Cleanup(opened) // before the valve's own end, which waits for what it carries
 	kittest.Recv(t, mute.ch)
 	for len(updates) > 0 {
 		require.False(t, (<-updates).Gone, "nobody knows")
 	}
-	v.open.Unlock()
+	opened()
 	until(t, updates, func(u bus.CardUpdate) bool {
 		require.False(t, u.Gone, "it was there all the time")
 		return isCard("w1")(u)

@@ -22,8 +22,8 @@ const restoreGrace = 2 * time.Second
 // A card that is not refreshed within CardTTL of its last arrival here is reported Gone, whether or not NATS says so:
 // the clocks of other machines do not matter. While this process itself cannot reach NATS nothing arrives; cards then
 // stay for CardOutage, because it is more likely that NATS is away than that all workers died, and after it for a
-// lease and two seconds more. A NATS that keeps the connection and says nothing is away just as well. When the connection or the registry comes back the watch starts again, and every card
-// there is reported again.
+// lease and two seconds more. A NATS that keeps the connection and says nothing is away just as well. When the
+// connection or the registry comes back the watch starts again, and every card there is reported again.
 func (b *Bus) WatchCards(ctx context.Context, report func(CardUpdate)) error {
 	w := &cardWatch{bus: b, report: report, seen: map[string]time.Time{}}
 	for ctx.Err() == nil {

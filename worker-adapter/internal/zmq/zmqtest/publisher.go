@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,8 +43,13 @@ func Start(t testing.TB) *Publisher {
 	return p
 }
 
+// listen opens a socket. At a port that it had before it may have to wait: the near end of somebody's connection can have
+// taken it.
 func (p *Publisher) listen(at string) net.Listener {
 	l, err := net.Listen("tcp", at)
+	for began := time.Now(); err != nil && time.Since(began) < 10*time.Second; l, err = net.Listen("tcp", at) {
+		time.Sleep(10 * time.Millisecond)
+	}
 	require.NoError(p.t, err)
 	return l
 }
