@@ -141,15 +141,24 @@ func (f *Fleet) load(ctx context.Context, fresh time.Duration) (*View, error) {
 			v.bases = append(v.bases, m.GetId())
 		}
 	}
-	f.remember(v)
+	f.remember(old, v)
 	f.view.Store(v)
 	return v, nil
 }
 
-// remember keeps the ids that were served once: when their last worker dies they are out of workers, not unknown.
-func (f *Fleet) remember(v *View) {
+// remember keeps the ids that were served once: when their last worker dies they are out of workers, not unknown. An adapter
+// that is not listed any more while its base model has lost no worker was unloaded, and is forgotten.
+func (f *Fleet) remember(old, v *View) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if old != nil {
+		for _, m := range old.Models {
+			base := v.byID[m.GetParent()]
+			if v.byID[m.GetId()] == nil && base != nil && base.GetReadyWorkers() >= old.byID[m.GetParent()].GetReadyWorkers() {
+				delete(f.seen, m.GetId())
+			}
+		}
+	}
 	for _, m := range v.Models {
 		if _, ok := f.seen[m.GetId()]; ok || len(f.seen) < maxRemembered {
 			f.seen[m.GetId()] = modelOf(m)

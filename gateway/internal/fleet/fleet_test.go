@@ -206,6 +206,40 @@ func TestEveryQuestionIsASignOfLife(t *testing.T) {
 	}
 }
 
+// TestUnloadedAdapters: one that left while its base model lost no worker is unknown; one whose worker is away is not.
+func TestUnloadedAdapters(t *testing.T) {
+	t.Parallel()
+	base := func(ready uint32) *schedulerv1.FleetModel {
+		return &schedulerv1.FleetModel{Id: "b", Workers: 2, ReadyWorkers: ready}
+	}
+	for name, row := range map[string]struct {
+		next []*schedulerv1.FleetModel
+		want faultv1.Reason
+	}{
+		"unloaded":            {[]*schedulerv1.FleetModel{base(2)}, faultv1.Reason_REASON_MODEL_NOT_FOUND},
+		"a worker joined too": {[]*schedulerv1.FleetModel{base(3)}, faultv1.Reason_REASON_MODEL_NOT_FOUND},
+		"its worker is away":  {[]*schedulerv1.FleetModel{base(1)}, faultv1.Reason_REASON_NO_WORKER},
+		"everything is away":  {[]*schedulerv1.FleetModel{model("other", "")}, faultv1.Reason_REASON_NO_WORKER},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &list{models: []*schedulerv1.FleetModel{base(2), model("lora", "b")}}
+			now := time.Unix(0, 0)
+			f := New(Config{}, l, func() time.Time { return now })
+			_, err := f.Resolve(t.Context(), "lora")
+			require.NoError(t, err)
+			l.set(row.next, nil)
+			now = now.Add(time.Hour)
+			_, err = f.Fresh(t.Context())
+			require.NoError(t, err)
+			_, err = f.Resolve(t.Context(), "lora")
+			require.Equal(t, row.want, fault.ReasonOf(err), "%v", err)
+			_, err = f.Resolve(t.Context(), "never")
+			require.Equal(t, faultv1.Reason_REASON_MODEL_NOT_FOUND, fault.ReasonOf(err))
+		})
+	}
+}
+
 func TestWithoutAnyViewItIsUnavailable(t *testing.T) {
 	t.Parallel()
 	f := New(Config{}, &list{err: errors.New("down")}, time.Now)

@@ -115,7 +115,7 @@ func (f *Fleet) Card(now time.Time, card *workerv1.WorkerCard) bool {
 		}
 	}
 	if fresh || !sameMembership(old, card) {
-		f.rebuild()
+		f.rebuild(unloaded(old, card)...)
 		f.believe(w)
 	}
 	return fresh
@@ -152,6 +152,20 @@ func sameMembership(a, b *workerv1.WorkerCard) bool {
 		func(x, y *workerv1.ServedModel) bool { return x.GetId() == y.GetId() && x.GetParent() == y.GetParent() })
 }
 
+// unloaded names the adapters that a worker which stays ready lists no more: they were unloaded, and nothing is away.
+func unloaded(old, card *workerv1.WorkerCard) (adapters []string) {
+	const ready = workerv1.WorkerState_WORKER_STATE_READY
+	if old.GetState() != ready || card.GetState() != ready {
+		return nil
+	}
+	for _, m := range old.GetModels() {
+		if m.GetParent() != "" && !slices.ContainsFunc(card.GetModels(), func(n *workerv1.ServedModel) bool { return n.GetId() == m.GetId() }) {
+			adapters = append(adapters, m.GetId())
+		}
+	}
+	return adapters
+}
+
 // Gone takes a worker out: its card was deleted.
 func (f *Fleet) Gone(id string) bool {
 	f.mu.Lock()
@@ -171,8 +185,8 @@ func (f *Fleet) remove(id string) {
 	delete(f.workers, id)
 }
 
-// rebuild makes the view anew. The lock is held.
-func (f *Fleet) rebuild() {
+// rebuild makes the view anew; models that are not there any more are remembered but for those to forget. The lock is held.
+func (f *Fleet) rebuild(forget ...string) {
 	v := &View{Pools: map[string]*Pool{}, byKey: map[feed.Key]*Target{}}
 	for _, id := range slices.Sorted(maps.Keys(f.workers)) {
 		w := f.workers[id]
@@ -192,7 +206,7 @@ func (f *Fleet) rebuild() {
 			p.Targets = append(p.Targets, w.ranks...)
 		}
 	}
-	f.remember(v)
+	f.remember(v, forget)
 	f.view.Store(v)
 }
 
@@ -200,9 +214,9 @@ func (f *Fleet) rebuild() {
 const maxPast = 1024
 
 // remember keeps the models that the new view does not have any more: their workers are away, the models are known.
-func (f *Fleet) remember(v *View) {
+func (f *Fleet) remember(v *View, forget []string) {
 	for model := range f.view.Load().Pools {
-		if v.Pools[model] == nil && len(f.past) < maxPast {
+		if v.Pools[model] == nil && len(f.past) < maxPast && !slices.Contains(forget, model) {
 			f.past[model] = struct{}{}
 		}
 	}

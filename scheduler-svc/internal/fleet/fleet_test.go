@@ -98,6 +98,43 @@ func TestPoolsFollowTheCards(t *testing.T) {
 	require.False(t, b.fleet.View().Past("x"))
 }
 
+// TestAnUnloadedAdapterIsUnknown, one whose worker is away is not: a client is told 404 or 503.
+func TestAnUnloadedAdapterIsUnknown(t *testing.T) {
+	t.Parallel()
+	adapter := func(state workerv1.WorkerState, models ...string) *workerv1.WorkerCard {
+		c := card("w", 1, models...)
+		c.State = state
+		for _, m := range c.Models[1:] {
+			m.Parent = "m"
+		}
+		return c
+	}
+	const ready, starting = workerv1.WorkerState_WORKER_STATE_READY, workerv1.WorkerState_WORKER_STATE_STARTING
+	for name, row := range map[string]struct {
+		next []*workerv1.WorkerCard
+		past bool
+	}{
+		"unloaded":                   {[]*workerv1.WorkerCard{adapter(ready, "m")}, false},
+		"restarted without it":       {[]*workerv1.WorkerCard{adapter(starting, "m"), adapter(ready, "m")}, true},
+		"its worker starts":          {[]*workerv1.WorkerCard{adapter(starting, "m")}, true},
+		"its worker has left":        {nil, true},
+		"unloaded, then loaded anew": {[]*workerv1.WorkerCard{adapter(ready, "m"), adapter(ready, "m", "a")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(nil)
+			b.fleet.Card(start, adapter(ready, "m", "a"))
+			for _, c := range row.next {
+				b.fleet.Card(start, c)
+			}
+			if row.next == nil {
+				b.fleet.Gone("w")
+			}
+			require.Equal(t, row.past, b.fleet.View().Past("a"))
+		})
+	}
+}
+
 // TestStalled: what stands at a worker that does not answer, or sleeps, is given up; a pause lets run what runs.
 func TestStalled(t *testing.T) {
 	t.Parallel()
