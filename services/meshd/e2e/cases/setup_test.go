@@ -229,6 +229,17 @@ func (d *door) settled(ctx context.Context, want []*casetest.Worker) error {
 		if len(want) > 0 && len(list.Data) == 0 {
 			return fmt.Errorf("the gateway has no models yet")
 		}
+		listed := map[string]bool{}
+		for _, m := range list.Data {
+			listed[m.ID] = true
+		}
+		for _, w := range want {
+			for _, m := range w.Models {
+				if d.key == "" && !listed[m] { // a key may hide some
+					return fmt.Errorf("the gateway has no model %s yet", m)
+				}
+			}
+		}
 		return nil
 	})
 }
