@@ -89,6 +89,12 @@ type got struct {
 
 func ask(t *testing.T, url, path, body string, header http.Header) got {
 	t.Helper()
+	return read(t, open(t, url, path, body, header))
+}
+
+// open posts a body and returns at the answer's headers; read takes the rest.
+func open(t *testing.T, url, path, body string, header http.Header) *http.Response {
+	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body))
 	require.NoError(t, err)
 	q.Header = http.Header{"Content-Type": {"application/json"}}
@@ -98,6 +104,11 @@ func ask(t *testing.T, url, path, body string, header http.Header) got {
 	q.Close = true
 	resp, err := http.DefaultClient.Do(q)
 	require.NoError(t, err)
+	return resp
+}
+
+func read(t *testing.T, resp *http.Response) got {
+	t.Helper()
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	return got{resp.StatusCode, resp.Header, string(raw), err}
