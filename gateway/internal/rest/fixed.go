@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	faultv1 "github.com/kvmesh/kvmesh/proto/gen/kvmesh/fault/v1"
 	"github.com/kvmesh/kvmesh/services/kit/fault"
@@ -58,9 +59,14 @@ func (e *Edge) fixed(c *call, r *http.Request) (done bool) {
 		return false
 	}
 	c.in.Record.Operation = flight.Probe
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		c.w.Header().Set("Allow", "GET, HEAD")
-		c.fail(fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "This path takes GET, HEAD."))
+	allow := []string{http.MethodGet, http.MethodHead}
+	if r.URL.Path == "/ping" {
+		allow = append(allow, http.MethodPost) // as at vLLM, where SageMaker's probe may post
+	}
+	if !slices.Contains(allow, r.Method) {
+		methods := strings.Join(allow, ", ")
+		c.w.Header().Set("Allow", methods)
+		c.fail(fault.New(faultv1.Reason_REASON_METHOD_NOT_ALLOWED, "This path takes %s.", methods))
 		return true
 	}
 	if check == nil {

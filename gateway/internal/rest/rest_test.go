@@ -353,6 +353,8 @@ func TestGuard(t *testing.T) {
 		{"method override is not heard", "POST", "/v1/models", "application/json", "{}", 405, [2]string{"Allow", "GET"}},
 		{"health", "GET", "/health", "", "", 200, [2]string{}},
 		{"health by post", "POST", "/health", "", "", 405, [2]string{"Allow", "GET, HEAD"}},
+		{"ping by post", "POST", "/ping", "", "", 200, [2]string{}},
+		{"ping deleted", "DELETE", "/ping", "", "", 405, [2]string{"Allow", "GET, HEAD, POST"}},
 		{"ready", "GET", "/ready", "", "", 200, [2]string{}},
 	}
 	for _, row := range rows {
