@@ -68,15 +68,15 @@ func TestEveryWaiterIsServedOrLeaves(t *testing.T) {
 
 // pass waits for a place; it reports false when ctx ended first.
 func pass(ctx context.Context, q *Queue, s *server, w *Waiter) bool {
-	if !q.Behind(w.Model, w.Priority) && s.take() {
+	if w.Look = q.Look(w.Model, w.Model, w.Priority); !w.Look.Behind && s.take() {
 		return true
 	}
+	w.Line = w.Model
 	if !q.Enter(w) {
 		return false
 	}
 	placed := false
 	defer func() { q.Leave(w, placed) }()
-	q.Tick() // capacity may have appeared between the try and the entry
 	for {
 		if err := q.Wait(ctx, w); err != nil {
 			return false
@@ -94,7 +94,7 @@ func TestCapacityThatAppearsWhileTheOnlyWaiterDecides(t *testing.T) {
 	deciding := func(t *testing.T, q *Queue) *Waiter {
 		t.Helper()
 		w := &Waiter{Model: "m", Tenant: "a"}
-		require.True(t, q.Enter(w))
+		require.True(t, enter(q, w))
 		q.Tick()
 		require.NoError(t, q.Wait(t.Context(), w)) // it tries, finds no room ...
 		q.Freed(start, "m")                        // ... and a place is free before it waits again
@@ -110,7 +110,7 @@ func TestCapacityThatAppearsWhileTheOnlyWaiterDecides(t *testing.T) {
 		q := newQueue(10)
 		w := deciding(t, q)
 		other := &Waiter{Model: "m", Tenant: "b"}
-		require.True(t, q.Enter(other))
+		require.True(t, enter(q, other))
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if q.Wait(gone, w) == nil {
@@ -124,7 +124,7 @@ func TestCapacityThatAppearsWhileTheOnlyWaiterDecides(t *testing.T) {
 		q := newQueue(10)
 		w := deciding(t, q)
 		other := &Waiter{Model: "m", Tenant: "b"}
-		require.True(t, q.Enter(other))
+		require.True(t, enter(q, other))
 		q.Leave(w, true)
 		require.NoError(t, q.Wait(t.Context(), other))
 	})
@@ -132,8 +132,8 @@ func TestCapacityThatAppearsWhileTheOnlyWaiterDecides(t *testing.T) {
 		t.Parallel()
 		q := newQueue(10)
 		low, high := &Waiter{Model: "m", Tenant: "a"}, &Waiter{Model: "m", Tenant: "b", Priority: 1}
-		require.True(t, q.Enter(low))
-		require.True(t, q.Enter(high))
+		require.True(t, enter(q, low))
+		require.True(t, enter(q, high))
 		for _, w := range []*Waiter{high, low} {
 			q.Tick()
 			require.NoError(t, q.Wait(t.Context(), w))
@@ -151,7 +151,7 @@ func TestOneTenantsRequestsKeepTheirOrder(t *testing.T) {
 	var ws []*Waiter
 	for range 50 {
 		w := &Waiter{Model: "m", Tenant: "one"}
-		require.True(t, q.Enter(w))
+		require.True(t, enter(q, w))
 		ws = append(ws, w)
 	}
 	for i := range ws {

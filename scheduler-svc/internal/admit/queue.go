@@ -1,13 +1,16 @@
 // Package admit holds requests back while every target that could take them is full.
 //
-// There is one queue per model, bounded over all. A place goes to the most urgent request; among equals tenants take turns
-// by what they were served (virtual token counters), within a quantum by the longest known prefix, and then by arrival. A
-// newcomer does not overtake those who wait. Places are handed on when capacity may have appeared; the request then decides
-// again and leaves the queue only when it was placed, so a wrong guess costs nobody a place.
+// There is one line for the models that share workers (a base model, its adapters, its other names), bounded over all. A
+// place goes to the most urgent request; among equals tenants take turns by what they were served (virtual token counters),
+// within a quantum by the longest known prefix, and then by arrival. A newcomer does not overtake those who wait. Places are
+// handed on when capacity may have appeared, which begins a round; the request then decides again and leaves the queue only
+// when it was placed, so a wrong guess costs nobody a place. One that finds no room hands its turn on to those whom other
+// targets may serve: in a round each model fails once.
 package admit
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,29 +32,48 @@ type Queue struct {
 	tenants *Tenants
 
 	mu      sync.Mutex
-	models  map[string]*line
+	lines   map[string]*line
 	waiting int
 	serial  uint64
 	asked   uint64 // rounds of Refresh
 }
 
-// line is one model's queue. Lines of models without waiters stay only while their drain rate is known.
+// line is one queue. Lines without waiters stay only while their drain rate is known.
 type line struct {
 	waiters []*Waiter
 	drained load.Rate
+	round   uint64              // counts what may have made room, from firstRound
+	full    map[string]struct{} // models for which a waiter found no room in this round
+}
+
+// firstRound is that of a line which nothing has happened to; 0 is no round.
+const firstRound = 1
+
+// Look is how a line stood for a newcomer.
+type Look struct {
+	// Behind reports that somebody waits who comes before it.
+	Behind bool
+	round  uint64
 }
 
 // Waiter is one request's place.
 type Waiter struct {
-	Model    string
-	Tenant   string
-	Priority int32
+	Line, Model string
+	Tenant      string
+	Priority    int32
+	// Narrow tells that the request may not go to all of its model's targets: that it finds no room says nothing of others.
+	// The waiter itself sets it, before Enter and Wait.
+	Narrow bool
+	// Look is what the request saw before it entered: unless it was behind others it has then decided in vain.
+	Look Look
 	// Peek says how many tokens of the prompt some worker holds now; nil when nobody knows. It must be safe to call from
 	// another goroutine until Leave has returned, and after that.
 	Peek func() int
 
 	serial    uint64
 	awake     bool
+	given     uint64 // round of its latest turn
+	tried     uint64 // round in which it found no room
 	turn      chan struct{}
 	hit       int
 	asked     uint64
@@ -60,26 +82,49 @@ type Waiter struct {
 
 // New returns empty queues.
 func New(cfg Config, now time.Time) *Queue {
-	return &Queue{cfg: cfg, start: now, tenants: NewTenants(cfg.MaxTenants), models: map[string]*line{}}
+	return &Queue{cfg: cfg, start: now, tenants: NewTenants(cfg.MaxTenants), lines: map[string]*line{}}
 }
 
 // Tenants returns the counters.
 func (q *Queue) Tenants() *Tenants { return q.tenants }
 
-// Behind reports whether somebody waits who comes before a newcomer of this priority.
-func (q *Queue) Behind(model string, priority int32) bool {
+// Look tells a newcomer whether somebody waits in the line who comes before it. Those for whose model this round has no room
+// do not: what it may take they could not.
+func (q *Queue) Look(name, model string, priority int32) Look {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.models[model]
+	l := q.lines[name]
 	if l == nil {
-		return false
+		return Look{round: firstRound}
 	}
+	look := Look{round: l.round}
 	for _, w := range l.waiters {
-		if w.Priority >= priority {
-			return true
+		if w.Priority >= priority && (w.Model == model || !l.vain(w)) {
+			look.Behind = true
+			break
 		}
 	}
-	return false
+	return look
+}
+
+// vain reports whether another turn in this round would be for nothing.
+func (l *line) vain(w *Waiter) bool {
+	_, full := l.full[w.Model]
+	return full || w.tried == l.round
+}
+
+// fail notes that a waiter found no room.
+func (l *line) fail(w *Waiter) {
+	w.tried = l.round
+	if !w.Narrow {
+		l.full[w.Model] = struct{}{}
+	}
+}
+
+// renew begins a round: there may be room for anybody.
+func (l *line) renew() {
+	l.round++
+	clear(l.full)
 }
 
 // Enter takes a place, or reports false when the queue is full.
@@ -95,24 +140,40 @@ func (q *Queue) Enter(w *Waiter) bool {
 	q.waiting++
 	q.serial++
 	w.serial, w.turn, w.asked = q.serial, make(chan struct{}, 1), q.asked
-	l := q.line(w.Model)
+	l := q.line(w.Line)
 	l.waiters = append(l.waiters, w)
+	switch {
+	case !w.Look.Behind && w.Look.round == l.round:
+		l.fail(w)
+	case w.Look.round != l.round || !l.deciding():
+		q.hand(l)
+	}
 	return true
 }
 
-func (q *Queue) line(model string) *line {
-	l := q.models[model]
+// deciding reports whether a waiter has its turn; it hands it on.
+func (l *line) deciding() bool {
+	return slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w.awake })
+}
+
+func (q *Queue) line(name string) *line {
+	l := q.lines[name]
 	if l == nil {
-		l = &line{}
-		q.models[model] = l
+		l = &line{round: firstRound, full: map[string]struct{}{}}
+		q.lines[name] = l
 	}
 	return l
 }
 
-// Wait blocks until it may be w's turn or ctx ends.
+// Wait blocks until it may be w's turn or ctx ends. Waiting again says that the turn found no room; it is handed on.
 func (q *Queue) Wait(ctx context.Context, w *Waiter) error {
 	q.mu.Lock()
 	w.awake = len(w.turn) > 0 // a turn that came while w decided is still its own, to use or to hand on
+	// Where something has ended since the turn was given, whoever was told of that decides already.
+	if l := q.lines[w.Line]; !w.awake && w.given == l.round {
+		l.fail(w)
+		q.hand(l)
+	}
 	q.mu.Unlock()
 	select {
 	case <-w.turn:
@@ -126,7 +187,7 @@ func (q *Queue) Wait(ctx context.Context, w *Waiter) error {
 func (q *Queue) Leave(w *Waiter, placed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.models[w.Model]
+	l := q.lines[w.Line]
 	for i := range l.waiters {
 		if l.waiters[i] == w {
 			l.waiters = append(l.waiters[:i], l.waiters[i+1:]...)
@@ -139,12 +200,13 @@ func (q *Queue) Leave(w *Waiter, placed bool) {
 	}
 }
 
-// Freed tells that a request of the model has ended.
-func (q *Queue) Freed(now time.Time, model string) {
+// Freed tells that a request of the line's models has ended.
+func (q *Queue) Freed(now time.Time, name string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.line(model)
+	l := q.line(name)
 	l.drained.Add(now.Sub(q.start))
+	l.renew()
 	q.wake(l)
 }
 
@@ -152,33 +214,45 @@ func (q *Queue) Freed(now time.Time, model string) {
 func (q *Queue) Tick() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, l := range q.models {
+	for _, l := range q.lines {
+		l.renew()
 		q.wake(l)
 	}
 }
 
-// wake gives the turn to the best waiter that does not have it. Where all have it, one has it again: it may have decided
-// before the capacity appeared.
+// wake hands a turn on. Where all have it, one has it again: it may have decided before the capacity appeared.
 func (q *Queue) wake(l *line) {
-	best := q.next(l)
-	if best == nil {
-		best = l.first()
-	}
-	if best == nil {
+	if q.hand(l) {
 		return
 	}
-	best.awake = true
+	if w := l.first(); w != nil {
+		l.give(w)
+	}
+}
+
+// hand gives the turn to the best waiter that does not have it and for which there may be room; it reports false when
+// there is none.
+func (q *Queue) hand(l *line) bool {
+	w := q.next(l)
+	if w != nil {
+		l.give(w)
+	}
+	return w != nil
+}
+
+func (l *line) give(w *Waiter) {
+	w.awake, w.given = true, l.round
 	select {
-	case best.turn <- struct{}{}:
+	case w.turn <- struct{}{}:
 	default:
 	}
 }
 
-// first is the earliest of the most urgent waiters; nil when nobody waits.
+// first is the earliest of the most urgent waiters that decide; nil when none does.
 func (l *line) first() *Waiter {
 	var best *Waiter
 	for _, w := range l.waiters {
-		if best == nil || w.Priority > best.Priority {
+		if w.awake && (best == nil || w.Priority > best.Priority) {
 			best = w
 		}
 	}
@@ -192,12 +266,12 @@ func (q *Queue) Waiting() int {
 	return q.waiting
 }
 
-// RetryAfter predicts when a place is free, from the learnt rate at which the model's requests end: whole seconds, from 1
+// RetryAfter predicts when a place is free, from the learnt rate at which the line's requests end: whole seconds, from 1
 // to a minute.
-func (q *Queue) RetryAfter(now time.Time, model string) time.Duration {
+func (q *Queue) RetryAfter(now time.Time, name string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.models[model]
+	l := q.lines[name]
 	if l == nil {
 		return time.Second
 	}
@@ -212,13 +286,13 @@ func (q *Queue) RetryAfter(now time.Time, model string) time.Duration {
 // defaultRetry is the advice while nothing has ended yet.
 const defaultRetry = 5 * time.Second
 
-// Forget drops the lines of models that nobody serves and nobody waits for.
-func (q *Queue) Forget(served func(model string) bool) {
+// Forget drops the lines that no model stands in and nobody waits in.
+func (q *Queue) Forget(used func(name string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for model, l := range q.models {
-		if len(l.waiters) == 0 && !served(model) {
-			delete(q.models, model)
+	for name, l := range q.lines {
+		if len(l.waiters) == 0 && !used(name) {
+			delete(q.lines, name)
 		}
 	}
 }

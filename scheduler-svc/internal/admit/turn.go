@@ -3,7 +3,7 @@ package admit
 // maxOvertaken bounds how often requests of its own tenant that came later go first.
 const maxOvertaken = 16
 
-// next is the waiter whose turn it is, nil when all have theirs: deficits over prefix order. Of the most urgent, those are
+// next is the waiter whose turn it is, nil when all have theirs or had it in vain: deficits over prefix order. Of the most urgent, those are
 // in credit whose tenant has been served at most QuantumTokens more than the least served one that waits; among these the
 // longest known prefix goes first, since what one request computes the next then finds, then the least served tenant, then
 // who came first. So between two tenants that always have work the counters differ by the quantum and one request at most,
@@ -12,7 +12,7 @@ const maxOvertaken = 16
 func (q *Queue) next(l *line) *Waiter {
 	best, floor := turn{}, q.floor(l)
 	for _, w := range l.waiters {
-		if w.awake || w.Priority != floor.priority {
+		if w.awake || l.vain(w) || w.Priority != floor.priority {
 			continue
 		}
 		t := turn{w: w, spent: q.tenants.Spent(w.Tenant)}
@@ -24,7 +24,7 @@ func (q *Queue) next(l *line) *Waiter {
 		return nil
 	}
 	for _, w := range l.waiters {
-		if !w.awake && w.Tenant == best.w.Tenant && w.Priority == best.w.Priority && w.serial < best.w.serial {
+		if !w.awake && !l.vain(w) && w.Tenant == best.w.Tenant && w.Priority == best.w.Priority && w.serial < best.w.serial {
 			w.overtaken++
 		}
 	}
@@ -41,7 +41,7 @@ func (q *Queue) floor(l *line) floor {
 	var f floor
 	for i, any := 0, false; i < len(l.waiters); i++ {
 		w := l.waiters[i]
-		if w.awake || any && w.Priority < f.priority {
+		if w.awake || l.vain(w) || any && w.Priority < f.priority {
 			continue
 		}
 		spent := q.tenants.Spent(w.Tenant)
@@ -88,7 +88,7 @@ func (q *Queue) stalest(most int) []*Waiter {
 	defer q.mu.Unlock()
 	var out []*Waiter
 	oldest := q.asked
-	for _, l := range q.models {
+	for _, l := range q.lines {
 		for _, w := range l.waiters {
 			if w.Peek != nil && len(out) < most && w.asked <= oldest {
 				w.asked = oldest + 1

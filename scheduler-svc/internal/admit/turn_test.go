@@ -46,7 +46,7 @@ func (b *bench) held(group string) int {
 func (b *bench) arrive(tenant, group string) {
 	w := &Waiter{Model: "m", Tenant: tenant, Peek: func() int { return b.held(group) }}
 	b.q.Tenants().Begin(tenant)
-	require.True(b.t, b.q.Enter(w))
+	require.True(b.t, enter(b.q, w))
 	b.waiting[w] = group
 }
 
@@ -61,6 +61,7 @@ func (b *bench) serve() *Waiter {
 		<-w.turn
 		w.awake = false
 		b.q.Leave(w, false)
+		inVain(b.q.lines["m"])
 		delete(b.waiting, w)
 		b.run(w.Tenant, group)
 		return w
@@ -186,7 +187,7 @@ func TestTurnsWithinTheQuantum(t *testing.T) {
 			var ws []*Waiter
 			for _, w := range row.waiters {
 				ws = append(ws, &Waiter{Model: "m", Tenant: w.tenant, Priority: w.priority, Peek: func() int { return w.hit }})
-				require.True(t, q.Enter(ws[len(ws)-1]))
+				require.True(t, enter(q, ws[len(ws)-1]))
 			}
 			var got []int
 			for range ws {
@@ -228,9 +229,9 @@ func TestRefreshAsksAllInTurn(t *testing.T) {
 	asked := make([]atomic.Int64, 10)
 	for i := range asked {
 		w := &Waiter{Model: fmt.Sprint(i % 3), Peek: func() int { return int(asked[i].Add(1)) }}
-		require.True(t, q.Enter(w))
+		require.True(t, enter(q, w))
 	}
-	require.True(t, q.Enter(&Waiter{Model: "m"}), "nobody knows its prefix")
+	require.True(t, enter(q, &Waiter{Model: "m"}), "nobody knows its prefix")
 	for range 8 {
 		q.Refresh(3)
 	}

@@ -63,8 +63,10 @@ type View struct {
 
 // Pool is the targets that serve one model or adapter.
 type Pool struct {
-	Model   string
-	Parent  string // base model, for an adapter
+	Model  string
+	Parent string // base model, for an adapter
+	// Line names the queue of all models that share workers with this one, directly or by way of others.
+	Line    string
 	Targets []*Target
 }
 
@@ -207,6 +209,7 @@ func (f *Fleet) rebuild(forget ...string) {
 		}
 	}
 	f.remember(v, forget)
+	v.line(f.workers)
 	f.view.Store(v)
 }
 

@@ -192,5 +192,12 @@ func (d *decision) saturated() bool {
 	return false
 }
 
+// narrow reports whether the last attempt was kept from targets that others of the model may have.
+func (d *decision) narrow() bool {
+	return len(d.req.GetExclude()) > 0 || slices.ContainsFunc(d.views, func(v policy.View) bool {
+		return v.KVCapacityTokens > 0 && v.KVCapacityTokens < d.asked.PromptTokens
+	})
+}
+
 // done drops what the decision points to, before it goes back to the pool.
 func (d *decision) done() { d.req, d.units, d.pool = nil, nil, nil }

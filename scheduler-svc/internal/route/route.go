@@ -82,7 +82,8 @@ func (e *Engine) pool(model string) (*fleet.Pool, Result, error) {
 // place decides now, or as often as the request's turn comes.
 func (e *Engine) place(ctx context.Context, d *decision) (*schedulerv1.RouteResponse, Decision, error) {
 	began := e.p.Now()
-	if !e.p.Queue.Behind(d.req.GetModel(), d.req.GetPriority()) {
+	look := e.p.Queue.Look(d.pool.Line, d.req.GetModel(), d.req.GetPriority())
+	if !look.Behind {
 		resp, out := e.attempt(d, began)
 		if resp != nil {
 			return resp, out, nil
@@ -91,18 +92,27 @@ func (e *Engine) place(ctx context.Context, d *decision) (*schedulerv1.RouteResp
 			return nil, out, e.noWorker(d)
 		}
 	}
-	return e.waitInLine(ctx, d, began)
+	return e.waitInLine(ctx, d, arrival{began, look})
+}
+
+// arrival is when a request came and how its line stood then.
+type arrival struct {
+	at   time.Time
+	look admit.Look
 }
 
 func (e *Engine) waitInLine(
-	ctx context.Context, d *decision, began time.Time,
+	ctx context.Context, d *decision, came arrival,
 ) (*schedulerv1.RouteResponse, Decision, error) {
-	model := d.req.GetModel()
-	advice := e.p.Queue.RetryAfter(began, model)
+	model, line, began := d.req.GetModel(), d.pool.Line, came.at
+	advice := e.p.Queue.RetryAfter(began, line)
 	if deadline, ok := ctx.Deadline(); ok && e.p.Queue.Waiting() > 0 && deadline.Sub(began) < advice-e.cfg.QueueSlack {
 		return nil, Decision{Result: TooLate}, overloaded("all workers are at capacity past the deadline", advice)
 	}
-	w := &admit.Waiter{Model: model, Tenant: d.req.GetTenant(), Priority: d.req.GetPriority(), Peek: e.peek(d.req)}
+	w := &admit.Waiter{
+		Line: line, Model: model, Tenant: d.req.GetTenant(), Priority: d.req.GetPriority(), Peek: e.peek(d.req),
+		Look: came.look, Narrow: !came.look.Behind && d.narrow(),
+	}
 	if !e.p.Queue.Enter(w) {
 		return nil, Decision{Result: QueueFull}, overloaded("all workers are at capacity and the queue is full", advice)
 	}
@@ -110,7 +120,7 @@ func (e *Engine) waitInLine(
 	defer func() { e.p.Queue.Leave(w, placed) }()
 	for {
 		if err := e.p.Queue.Wait(ctx, w); err != nil {
-			return nil, Decision{Result: Left}, e.left(err, model)
+			return nil, Decision{Result: Left}, e.left(err, line)
 		}
 		if pool := e.p.Fleet.View().Pools[model]; pool != nil {
 			d.pool = pool // workers may have come or gone
@@ -123,6 +133,7 @@ func (e *Engine) waitInLine(
 		if !d.saturated() {
 			return nil, out, e.noWorker(d)
 		}
+		w.Narrow = d.narrow()
 	}
 }
 
@@ -142,9 +153,9 @@ func overloaded(text string, retry time.Duration) error {
 }
 
 // left tells a caller that went away from one whose deadline passed while it waited: that one was held too long.
-func (e *Engine) left(err error, model string) error {
+func (e *Engine) left(err error, line string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return overloaded("all workers were at capacity until the deadline", e.p.Queue.RetryAfter(e.p.Now(), model))
+		return overloaded("all workers were at capacity until the deadline", e.p.Queue.RetryAfter(e.p.Now(), line))
 	}
 	return fault.Wrap(faultv1.Reason_REASON_CANCELLED, err, "left the queue")
 }
@@ -168,7 +179,7 @@ func (e *Engine) attempt(d *decision, began time.Time) (*schedulerv1.RouteRespon
 	}
 	t, v := d.pool.Targets[best.Target], &d.views[best.Target]
 	booked := &Booked{
-		target: t, tenant: d.req.GetTenant(), session: e.sessions.key(d.req), Model: d.req.GetModel(),
+		target: t, line: d.pool.Line, tenant: d.req.GetTenant(), session: e.sessions.key(d.req), Model: d.req.GetModel(),
 		Predicted: v.HitTokens, Prompt: d.asked.PromptTokens, Certainty: v.Certainty, wentHome: v.SessionHome,
 		sequences: int(max(1, d.req.GetSequences())), guessed: guessed(d.req),
 		Arrived: began, UnitSize: unitTokens(d.req),

@@ -214,6 +214,82 @@ func TestFullWorkersMakeRequestsWait(t *testing.T) {
 	require.Equal(t, map[Result]int{Placed: 3, QueueFull: 1}, r.watch.results)
 }
 
+// TestAdaptersAndTheirBaseWaitInOneLine: without the queue's tick, which would hide who is told of a free place.
+func TestAdaptersAndTheirBaseWaitInOneLine(t *testing.T) {
+	t.Parallel()
+	serves := func(names ...string) func(*workerv1.WorkerCard) {
+		return func(c *workerv1.WorkerCard) {
+			for _, name := range names {
+				c.Models = append(c.Models, &workerv1.ServedModel{Id: name, Parent: "m"})
+			}
+		}
+	}
+	type seat struct {
+		model string
+		resp  *schedulerv1.RouteResponse
+	}
+	type line struct {
+		*rig
+		placed chan seat
+	}
+	join := func(l line, model, tenant string) {
+		req := ask(nil)
+		req.Model, req.Tenant, req.RequestId = model, tenant, model
+		waiting := l.queue.Waiting()
+		go func() {
+			if resp, err := l.engine.Route(context.Background(), req); err == nil {
+				l.placed <- seat{model, resp}
+			}
+		}()
+		kittest.Eventually(t, func() error {
+			if l.queue.Waiting() != waiting+1 {
+				return fmt.Errorf("it does not wait yet")
+			}
+			return nil
+		})
+	}
+	t.Run("an adapter's request has its turn among those of the base", func(t *testing.T) {
+		t.Parallel()
+		l := line{newRig(t, setup{maxInflight: 1, maxWaiting: 9}), make(chan seat, 9)}
+		l.worker("w", serves("adapter"))
+		running := ask(nil)
+		running.Tenant = "busy"
+		first := l.route(running)
+		for range 3 {
+			join(l, "m", "busy")
+		}
+		join(l, "adapter", "other")
+		l.end(first, ok, -1)
+		next := kittest.Recv(t, l.placed)
+		require.Equal(t, "adapter", next.model, "its tenant was served least")
+		for range 3 {
+			l.end(next.resp, ok, -1)
+			next = kittest.Recv(t, l.placed)
+			require.Equal(t, "m", next.model)
+		}
+	})
+	t.Run("an adapter's full workers keep nobody from free ones", func(t *testing.T) {
+		t.Parallel()
+		l := line{newRig(t, setup{maxInflight: 1, maxWaiting: 9}), make(chan seat, 9)}
+		l.worker("w1", serves("adapter"))
+		req := ask(nil)
+		req.Model = "adapter"
+		there := l.route(req)
+		l.worker("w2", nil)
+		elsewhere := l.route(ask(nil))
+		require.Equal(t, "w2", elsewhere.GetTarget().GetWorkerId())
+		join(l, "adapter", "a")
+		join(l, "m", "b")
+		l.end(elsewhere, ok, -1)
+		next := kittest.Recv(t, l.placed)
+		require.Equal(t, "m", next.model, "the adapter's request is first, and has no room")
+		l.end(next.resp, ok, -1)
+		l.end(l.route(ask(nil)), ok, -1) // nor does it hold a newcomer
+		l.end(there, ok, -1)
+		require.Equal(t, "adapter", kittest.Recv(t, l.placed).model)
+	})
+}
+
 // TestLeavingTheQueueLeavesNothing: CANCEL-01.
 func TestLeavingTheQueueLeavesNothing(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,7 @@ type Booked struct {
 
 	id        uint64
 	target    *fleet.Target
+	line      string // of the queue
 	tenant    string
 	session   uint64
 	wentHome  bool
@@ -101,7 +102,7 @@ func (e *Engine) ended(b *Booked, end Ending, outputTokens uint32) {
 		Outcome: end.Outcome, ActualTokens: uint32(end.Actual), HasActual: end.HasActual,
 		TTFTUS: end.TTFTUS, OutputTokens: outputTokens,
 	})
-	e.p.Queue.Freed(e.p.Now(), b.Model)
+	e.p.Queue.Freed(e.p.Now(), b.line)
 	e.p.Observe.Settled(b, end)
 }
 
