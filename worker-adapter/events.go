@@ -168,22 +168,36 @@ func (s *rankStream) lookPaused(v *vllm.View, r reading) {
 	}
 }
 
+// maxRoots bounds the adapters' paths that are remembered.
+const maxRoots = mirror.DefaultMaxNames
+
 // repointed names the adapters whose path is another than it was. Names that were unloaded stay remembered: an adapter
-// that comes back from the same path keeps its blocks.
+// that comes back from the same path keeps its blocks. Beyond maxRoots names those that are not loaded are forgotten and
+// named too: nobody could tell any more what they stand for.
 func (f *follower) repointed(models []vllm.Model) (names []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.roots == nil {
 		f.roots = map[string]string{}
 	}
+	loaded := map[string]bool{}
 	for _, m := range models {
 		if m.Parent == "" {
 			continue
 		}
+		loaded[m.ID] = true
 		if old, known := f.roots[m.ID]; known && old != m.Root {
 			names = append(names, m.ID)
 		}
 		f.roots[m.ID] = m.Root
+	}
+	if len(f.roots) > maxRoots {
+		for name := range f.roots {
+			if !loaded[name] {
+				delete(f.roots, name)
+				names = append(names, name)
+			}
+		}
 	}
 	return names
 }

@@ -112,6 +112,7 @@ func (m *metrics) observe(c *workerv1.WorkerCard, streams []*rankStream) {
 		for reason, n := range map[string]uint64{
 			"skipped_event": st.Skipped, "irregular_event": st.Irregular, "unplaced_extra": st.Unplaced,
 			"unknown_removal": st.UnknownRemovals, "orphan_dropped": st.OrphansDropped, "trimmed": st.Trimmed,
+			"too_many_adapters": st.Crowded,
 		} {
 			m.left.WithLabelValues(label, reason).Set(float64(n))
 		}

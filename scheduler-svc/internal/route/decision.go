@@ -195,7 +195,7 @@ func (d *decision) saturated() bool {
 // narrow reports whether the last attempt was kept from targets that others of the model may have.
 func (d *decision) narrow() bool {
 	return len(d.req.GetExclude()) > 0 || slices.ContainsFunc(d.views, func(v policy.View) bool {
-		return v.KVCapacityTokens > 0 && v.KVCapacityTokens < d.asked.PromptTokens
+		return v.KVCapacityTokens > 0 && v.KVCapacityTokens <= d.asked.PromptTokens
 	})
 }
 

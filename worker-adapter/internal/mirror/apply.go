@@ -9,7 +9,11 @@ import (
 func (m *Mirror) stored(ev *kvevents.Event) {
 	t := tierOf(ev.Medium, ev.Remote)
 	regular := ev.Regular()
-	if regular && m.resized(t, ev) {
+	crowded := m.crowded(ev.LoRA)
+	if crowded {
+		m.stats.Crowded++
+	}
+	if crowded || regular && m.resized(t, ev) {
 		m.forget()
 		m.reset = true
 	}

@@ -71,6 +71,8 @@ type Stats struct {
 	Trimmed uint64
 	// LoRADrops counts adapters whose name was pointed elsewhere.
 	LoRADrops uint64
+	// Crowded counts how often everything was forgotten because there were too many adapters' names.
+	Crowded uint64
 	// Skipped counts events that could not be read.
 	Skipped uint64
 	// BlockTokens is the block size of the first group of the engine's pool, 0 while unknown.

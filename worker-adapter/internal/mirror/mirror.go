@@ -35,6 +35,8 @@ const (
 	DefaultOrphanBlocks = 8192
 	// DefaultMaxBlocks bounds a tier whose capacity is not known: 4 Mi blocks are 64 Mi tokens at 16 per block.
 	DefaultMaxBlocks = 4 << 20
+	// DefaultMaxNames is far more adapters than an engine lists in its life; at 4,096 its list of models is not read.
+	DefaultMaxNames = 16384
 )
 
 // Config is what a mirror needs to know beforehand.
@@ -47,6 +49,8 @@ type Config struct {
 	OrphanBlocks int
 	// MaxBlocks bounds each tier while its capacity is unknown; 0 means DefaultMaxBlocks.
 	MaxBlocks int
+	// MaxNames bounds the adapters' names that are told apart; 0 means DefaultMaxNames. One more, and all is forgotten.
+	MaxNames int
 }
 
 // Mirror is one rank's cache. It is not safe for concurrent use.
@@ -76,6 +80,9 @@ func New(cfg Config) *Mirror {
 	}
 	if cfg.MaxBlocks == 0 {
 		cfg.MaxBlocks = DefaultMaxBlocks
+	}
+	if cfg.MaxNames == 0 {
+		cfg.MaxNames = DefaultMaxNames
 	}
 	m := &Mirror{cfg: cfg}
 	m.forget()
@@ -171,6 +178,12 @@ func (m *Mirror) namespace(lora string) int32 {
 	m.names[lora] = ns
 	m.spaces = append(m.spaces, space{lora: lora, root: kvblock.Namespace{Model: m.cfg.Model, LoRA: lora}.Root()})
 	return ns
+}
+
+// crowded reports whether an adapter's name would be one too many.
+func (m *Mirror) crowded(lora string) bool {
+	_, known := m.names[lora]
+	return !known && lora != "" && len(m.spaces) > m.cfg.MaxNames // the base model's space is none of them
 }
 
 // settle trims what cannot be true and turns the step's changes into a delta.

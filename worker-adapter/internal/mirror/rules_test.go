@@ -223,3 +223,21 @@ func TestOrphansBounded(t *testing.T) {
 	step(m, stored(16, 0, 1100))
 	require.Equal(t, 3, m.Count(), "the oldest gave up waiting")
 }
+
+// TestAdaptersNamesAreBounded: one name too many, and the mirror begins anew with it; the base model has its own place.
+func TestAdaptersNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	m := mirror.New(mirror.Config{Model: model, MaxNames: 2})
+	of := func(name string) func(*kvevents.Event) { return func(ev *kvevents.Event) { ev.LoRA = name } }
+	step(m, with(stored(16, 0, 1), of("a")), with(stored(16, 0, 2), of("b")), stored(16, 0, 3))
+	require.Equal(t, 3, m.Count())
+	require.False(t, step(m, with(stored(16, 2, 4), of("b"))).Reset, "known names are no more")
+	require.Zero(t, m.Stats().Crowded)
+	d := step(m, with(stored(16, 0, 5), of("c")))
+	require.True(t, d.Reset)
+	require.Equal(t, 1, m.Count(), "what is known begins with the new name")
+	require.Equal(t, uint64(1), m.Stats().Crowded)
+	step(m, removed(1), with(stored(16, 0, 6), of("a")))
+	require.Equal(t, 2, m.Count())
+	require.Equal(t, uint64(1), m.Stats().UnknownRemovals)
+}
