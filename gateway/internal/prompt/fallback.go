@@ -93,11 +93,12 @@ func (c *byteChain) next() {
 	c.n = 0
 }
 
-// Preparing that was late this many times, one after another, rests for restFor: the budget is not added to every request.
-// Requests that were under way together count once, or a single stall of the machine would make all their successors guess.
+// Preparing that was late this many times, one after another, rests: the budget is not added to every request. Every restFor
+// one request finds out whether it is over. Requests that were under way together count once, or a single stall of the machine
+// would make all their successors guess.
 const (
 	restAfter = 3
-	restFor   = 5 * time.Second
+	restFor   = 500 * time.Millisecond
 	maxRests  = 4096
 )
 
@@ -110,17 +111,25 @@ type rests struct {
 type rest struct {
 	late  int
 	last  time.Time // when the last one of late was given up
-	until time.Time
+	until time.Time // when the next request may find out
 }
 
 func newRests() *rests { return &rests{models: map[string]*rest{}} }
 
-// now tells whether the model's preparing rests.
+// now tells whether the model's preparing rests, for this request.
 func (r *rests) now(model string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.models[model]
-	return m != nil && m.late >= restAfter && time.Now().Before(m.until)
+	if m == nil || m.late < restAfter {
+		return false
+	}
+	now := time.Now()
+	if now.Before(m.until) {
+		return true
+	}
+	m.until = now.Add(restFor) // also for one whose client leaves before anything is known
+	return false
 }
 
 // note counts lateness in a row, of preparing that was begun after the last one was given up; being in time once forgets it.

@@ -104,7 +104,10 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 	bounded := deadline.With(ctx, p.cfg.Budget)
 	defer bounded.End()
 	out, reason := p.ask(bounded, q, m)
-	late := bounded.Err() != nil && ctx.Err() == nil
+	late := bounded.Err() != nil
+	if late && (ctx.Err() != nil || time.Since(begun) < p.cfg.Budget) {
+		return out, reason // the request's own end came first: neither late nor in time
+	}
 	if out == nil && late {
 		reason = ReasonSlow
 	}

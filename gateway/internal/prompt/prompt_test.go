@@ -242,7 +242,7 @@ func TestWhatCannotBePreparedFallsBack(t *testing.T) {
 	}
 }
 
-// TestSlownessCostsTheBudgetOnlyAtFirst: after a few late answers the service is left alone for a while.
+// TestSlownessCostsTheBudgetOnlyAtFirst: after a few late answers the service is left alone, but for one request now and then.
 func TestSlownessCostsTheBudgetOnlyAtFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,6 +259,15 @@ func TestSlownessCostsTheBudgetOnlyAtFirst(t *testing.T) {
 				require.Equal(t, 100*time.Millisecond, took)
 			} else {
 				require.Zero(t, took)
+			}
+		}
+		for range 3 {
+			time.Sleep(restFor)
+			for i := range 5 {
+				start := time.Now()
+				_, err := p.Prepare(context.Background(), q, fleet.Model{Base: "b"})
+				require.NoError(t, err)
+				require.Equal(t, i == 0, time.Since(start) > 0, "one finds out")
 			}
 		}
 		s.encodeDelay = 0
@@ -285,14 +294,17 @@ func TestOneStallIsOneSlowness(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 				r.note("b", true, begun)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(restFor / 10)
 		}
 		require.True(t, r.now("b"))
 		require.False(t, r.now("other"))
 		time.Sleep(restFor)
 		require.False(t, r.now("b"))
+		require.True(t, r.now("b"), "one is enough to find out")
 		r.note("b", true, time.Now())
-		require.True(t, r.now("b"), "one more is enough after a rest")
+		require.True(t, r.now("b"), "and so is one more")
+		time.Sleep(restFor)
+		require.False(t, r.now("b"))
 		r.note("b", false, time.Now())
 		require.False(t, r.now("b"), "being in time forgets")
 	})
@@ -308,6 +320,11 @@ func TestTheClientLeavingIsNoSlowness(t *testing.T) {
 		_, err := p.Prepare(ctx, scan(t, openai.ShapeChat, `{"messages":[{}]}`), fleet.Model{Base: "b"})
 		require.Equal(t, faultv1.Reason_REASON_CANCELLED, fault.ReasonOf(err))
 		require.Empty(t, p.resting.models)
+		p.resting.note("b", true, time.Now())
+		ctx, cancel = context.WithTimeout(context.Background(), time.Millisecond)
+		defer cancel()
+		_, _ = p.Prepare(ctx, scan(t, openai.ShapeChat, `{"messages":[{}]}`), fleet.Model{Base: "b"})
+		require.Equal(t, 1, p.resting.models["b"].late, "nor does it forget one")
 	})
 }
 
