@@ -90,7 +90,7 @@ func fleetModel(p *fleet.Pool) *schedulerv1.FleetModel {
 		}
 		for _, m := range card.GetModels() {
 			if m.GetId() == p.Model && out.EntryJson == nil {
-				out.EntryJson = m.GetEntryJson()
+				out.EntryJson, out.AliasOf = m.GetEntryJson(), m.GetAliasOf()
 			}
 		}
 	}

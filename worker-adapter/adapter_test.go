@@ -50,7 +50,7 @@ func untilHit(t *testing.T, m *mesh, ids []uint32, n int) {
 // TestFollows: what the mesh is told equals what the worker serves, through a restart of the worker.
 func TestFollows(t *testing.T) {
 	t.Parallel()
-	w := startWorker(t, fakevllm.Config{BlockSize: 32, NumGPUBlocks: 512})
+	w := startWorker(t, fakevllm.Config{BlockSize: 32, NumGPUBlocks: 512, Aliases: []string{"second-name"}})
 	m := newMesh()
 	startAdapter(t, fast(w.url), m)
 	card := untilLive(t, m)
@@ -58,6 +58,9 @@ func TestFollows(t *testing.T) {
 	require.EqualValues(t, 511, card.GpuBlocks)
 	require.True(t, card.Simulated)
 	require.Equal(t, "simulated-model", card.Models[0].Id)
+	require.Empty(t, card.Models[0].AliasOf)
+	require.Equal(t, "second-name", card.Models[1].Id)
+	require.Equal(t, "simulated-model", card.Models[1].AliasOf)
 	ids := prompt(1, 200)
 	require.Zero(t, w.complete(t, ids))
 	untilHit(t, m, ids, 192)

@@ -29,12 +29,8 @@ func (s *Service) makeCard() *workerv1.WorkerCard {
 	if findings.TokenIDs && s.cfg.Parity.TokenIDs != EventsOff {
 		c.Capabilities.TokenIdsMode = workerv1.TokenIdsMode_TOKEN_IDS_MODE_KV_TRANSFER_PARAMS
 	}
-	for _, m := range v.Models {
-		c.Models = append(c.Models, &workerv1.ServedModel{Id: m.ID, Parent: m.Parent, Root: m.Root, EntryJson: m.Raw})
-	}
-	if base, ok := vllm.Base(v.Models); ok {
-		c.MaxModelTokens = base.MaxTokens
-	}
+	base, _ := vllm.Base(v.Models)
+	c.Models, c.MaxModelTokens = served(v.Models, base.ID), base.MaxTokens
 	c.State, c.StateDetail = stateOf(&v, draining)
 	c.EventState, c.EventDetail = s.follow.eventState()
 	if v.Life == vllm.Starting && s.follow.deaf() {
@@ -42,6 +38,24 @@ func (s *Service) makeCard() *workerv1.WorkerCard {
 	}
 	s.fillLoads(c, &v)
 	return c
+}
+
+// served is the worker's list of models. An engine has one model: what has no parent is a name of it (--served-model-name takes
+// several), and it is every adapter's parent, whatever the base_model_name of --lora-modules calls it.
+func served(models []vllm.Model, base string) (out []*workerv1.ServedModel) {
+	for _, m := range models {
+		s := &workerv1.ServedModel{Id: m.ID, Root: m.Root, EntryJson: m.Raw}
+		switch {
+		case m.Parent != "" && base != "":
+			s.Parent = base
+		case m.Parent != "":
+			s.Parent = m.Parent
+		case m.ID != base:
+			s.AliasOf = base
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // stateOf is the worker's life, with a drain on top of it.

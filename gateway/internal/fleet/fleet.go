@@ -68,7 +68,7 @@ type View struct {
 type Model struct {
 	// ID is the name the worker knows.
 	ID string
-	// Base is the base model's id; it names tokenizer and template.
+	// Base is the base model's first name; it names tokenizer and template, and its blocks are hashed by it.
 	Base string
 	// LoRA is the adapter's name, empty for the base model.
 	LoRA string
@@ -137,7 +137,7 @@ func (f *Fleet) load(ctx context.Context, fresh time.Duration) (*View, error) {
 	}
 	for _, m := range v.Models {
 		v.byID[m.GetId()] = m
-		if m.GetParent() == "" {
+		if m.GetParent() == "" && m.GetAliasOf() == "" {
 			v.bases = append(v.bases, m.GetId())
 		}
 	}
@@ -168,8 +168,11 @@ func (f *Fleet) remember(old, v *View) {
 
 func modelOf(m *schedulerv1.FleetModel) Model {
 	out := Model{ID: m.GetId(), Base: m.GetId(), ReadyWorkers: int(m.GetReadyWorkers())}
-	if m.GetParent() != "" {
+	switch {
+	case m.GetParent() != "":
 		out.Base, out.LoRA = m.GetParent(), m.GetId()
+	case m.GetAliasOf() != "":
+		out.Base = m.GetAliasOf()
 	}
 	return out
 }

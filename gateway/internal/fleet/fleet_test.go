@@ -60,6 +60,7 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	two := []*schedulerv1.FleetModel{model("a", ""), model("b", ""), model("lora", "b")}
 	one := []*schedulerv1.FleetModel{model("a", ""), model("lora", "a")}
+	named := []*schedulerv1.FleetModel{model("a", ""), {Id: "again", AliasOf: "a", Workers: 1, ReadyWorkers: 1}, model("lora", "a")}
 	rows := []struct {
 		name   string
 		cfg    Config
@@ -72,6 +73,9 @@ func TestResolve(t *testing.T) {
 		{"adapter", Config{}, two, "lora", Model{ID: "lora", Base: "b", LoRA: "lora", ReadyWorkers: 1}, 0},
 		{"alias", Config{Aliases: map[string]string{"x": "a"}}, two, "x", Model{ID: "a", Base: "a", Rename: true, ReadyWorkers: 1}, 0},
 		{"alias of an adapter", Config{Aliases: map[string]string{"x": "lora"}}, two, "x", Model{ID: "lora", Base: "b", LoRA: "lora", Rename: true, ReadyWorkers: 1}, 0},
+		{"further name", Config{}, named, "again", Model{ID: "again", Base: "a", ReadyWorkers: 1}, 0},
+		{"alias of a further name", Config{Aliases: map[string]string{"x": "again"}}, named, "x", Model{ID: "again", Base: "a", Rename: true, ReadyWorkers: 1}, 0},
+		{"none, one base of two names", Config{}, named, "", Model{ID: "a", Base: "a", ReadyWorkers: 1}, 0},
 		{"none, one base", Config{}, one, "", Model{ID: "a", Base: "a", ReadyWorkers: 1}, 0},
 		{"none, two bases", Config{}, two, "", Model{}, faultv1.Reason_REASON_INVALID_REQUEST},
 		{"none, a default", Config{DefaultModel: "b"}, two, "", Model{ID: "b", Base: "b", Rename: true, ReadyWorkers: 1}, 0},

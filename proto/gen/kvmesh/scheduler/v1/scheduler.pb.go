@@ -1592,7 +1592,9 @@ type FleetModel struct {
 	// Live workers that serve it.
 	Workers uint32 `protobuf:"varint,4,opt,name=workers,proto3" json:"workers,omitempty"`
 	// Of those, able to take work now.
-	ReadyWorkers  uint32 `protobuf:"varint,5,opt,name=ready_workers,json=readyWorkers,proto3" json:"ready_workers,omitempty"`
+	ReadyWorkers uint32 `protobuf:"varint,5,opt,name=ready_workers,json=readyWorkers,proto3" json:"ready_workers,omitempty"`
+	// The model's first name, where this is a further one; else empty. Prompts are prepared by it.
+	AliasOf       string `protobuf:"bytes,6,opt,name=alias_of,json=aliasOf,proto3" json:"alias_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1660,6 +1662,13 @@ func (x *FleetModel) GetReadyWorkers() uint32 {
 		return x.ReadyWorkers
 	}
 	return 0
+}
+
+func (x *FleetModel) GetAliasOf() string {
+	if x != nil {
+		return x.AliasOf
+	}
+	return ""
 }
 
 // ListWorkersRequest has no options.
@@ -1989,7 +1998,7 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x12ListModelsResponse\x127\n" +
 	"\x06models\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.FleetModelR\x06models\x12'\n" +
 	"\x0fstalled_workers\x18\x02 \x03(\tR\x0estalledWorkers\x12'\n" +
-	"\x0fresting_workers\x18\x03 \x03(\tR\x0erestingWorkers\"\x92\x01\n" +
+	"\x0fresting_workers\x18\x03 \x03(\tR\x0erestingWorkers\"\xad\x01\n" +
 	"\n" +
 	"FleetModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
@@ -1997,7 +2006,8 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
 	"entry_json\x18\x03 \x01(\fR\tentryJson\x12\x18\n" +
 	"\aworkers\x18\x04 \x01(\rR\aworkers\x12#\n" +
-	"\rready_workers\x18\x05 \x01(\rR\freadyWorkers\"\x14\n" +
+	"\rready_workers\x18\x05 \x01(\rR\freadyWorkers\x12\x19\n" +
+	"\balias_of\x18\x06 \x01(\tR\aaliasOf\"\x14\n" +
 	"\x12ListWorkersRequest\"P\n" +
 	"\x13ListWorkersResponse\x129\n" +
 	"\aworkers\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.WorkerViewR\aworkers\"\xa9\x02\n" +

@@ -863,7 +863,9 @@ type ServedModel struct {
 	// Path or repository the model was loaded from.
 	Root string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
 	// The entry as the worker wrote it.
-	EntryJson     []byte `protobuf:"bytes,4,opt,name=entry_json,json=entryJson,proto3" json:"entry_json,omitempty"`
+	EntryJson []byte `protobuf:"bytes,4,opt,name=entry_json,json=entryJson,proto3" json:"entry_json,omitempty"`
+	// For a further name of the worker's own model, its first one, by which prompts are prepared and blocks hashed; else empty.
+	AliasOf       string `protobuf:"bytes,5,opt,name=alias_of,json=aliasOf,proto3" json:"alias_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -924,6 +926,13 @@ func (x *ServedModel) GetEntryJson() []byte {
 		return x.EntryJson
 	}
 	return nil
+}
+
+func (x *ServedModel) GetAliasOf() string {
+	if x != nil {
+		return x.AliasOf
+	}
+	return ""
 }
 
 // RankLoad is the engine's own report of one rank.
@@ -1183,13 +1192,14 @@ const file_kvmesh_worker_v1_worker_proto_rawDesc = "" +
 	"\rmax_sequences\x18\x11 \x01(\rR\fmaxSequences\x12(\n" +
 	"\x10max_model_tokens\x18\x12 \x01(\rR\x0emaxModelTokens\x12\x1c\n" +
 	"\tsimulated\x18\x13 \x01(\bR\tsimulated\x126\n" +
-	"\x06parity\x18\x14 \x03(\v2\x1e.kvmesh.worker.v1.ParityResultR\x06parity\"h\n" +
+	"\x06parity\x18\x14 \x03(\v2\x1e.kvmesh.worker.v1.ParityResultR\x06parity\"\x83\x01\n" +
 	"\vServedModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12\x12\n" +
 	"\x04root\x18\x03 \x01(\tR\x04root\x12\x1d\n" +
 	"\n" +
-	"entry_json\x18\x04 \x01(\fR\tentryJson\"l\n" +
+	"entry_json\x18\x04 \x01(\fR\tentryJson\x12\x19\n" +
+	"\balias_of\x18\x05 \x01(\tR\aaliasOf\"l\n" +
 	"\bRankLoad\x12\x18\n" +
 	"\arunning\x18\x01 \x01(\rR\arunning\x12\x18\n" +
 	"\awaiting\x18\x02 \x01(\rR\awaiting\x12\x15\n" +
