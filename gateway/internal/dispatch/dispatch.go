@@ -109,7 +109,7 @@ func (j *Job) routeRequest(exclude []*schedulerv1.Target, attempt int) *schedule
 	}
 	if q := j.Query; q != nil {
 		r.MaxOutputTokens, r.Priority, r.Sequences = uint32(q.MaxTokens), q.Priority, uint32(q.N)
-		r.Session = q.Session
+		r.Session, r.SkipsReadingCache = q.Session, q.SkipsReadingCache()
 	}
 	return r
 }

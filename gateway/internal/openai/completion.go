@@ -11,18 +11,54 @@ func (s *scanner) completion(name jsontext.Name) (bool, error) {
 	switch {
 	case name.Is("prompt"):
 		return true, s.prompt()
-	case name.Is("add_special_tokens"):
-		v, err := s.lenient()
-		s.req.Prompt.AddSpecialTokens = v == nil || *v
+	case name.Is("logprobs"):
+		v, err := s.r.Skip()
+		s.req.logprobs.plain = v.Present()
 		return true, err
 	}
-	return false, nil
+	return s.tokens(name)
+}
+
+// tokens reads the members of chats and completions that decide what becomes of a prompt's tokens.
+func (s *scanner) tokens(name jsontext.Name) (bool, error) {
+	q := &s.req
+	var flag *bool
+	var err error
+	switch {
+	case name.Is("add_special_tokens"):
+		flag, err = s.lenient()
+		q.AddSpecialTokens = q.Shape == ShapeCompletion
+		if flag != nil {
+			q.AddSpecialTokens = *flag
+		}
+	case name.Is("truncate_prompt_tokens"):
+		q.Keep, err = s.truncation()
+	case name.Is("prompt_logprobs"):
+		var v jsontext.Value
+		v, err = s.r.Skip()
+		q.logprobs.prompt = v.Present()
+	case name.Is("echo"):
+		flag, err = s.lenient()
+		q.logprobs.echo = flag != nil && *flag
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// truncation reads truncate_prompt_tokens, -1 for what says nothing.
+func (s *scanner) truncation() (int, error) {
+	if k := s.r.Peek(); k != jsontext.Number && k != jsontext.String {
+		_, err := s.r.Skip()
+		return -1, err
+	}
+	return s.integer()
 }
 
 // prompt reads the four forms of a prompt.
 func (s *scanner) prompt() error {
 	p := &s.req.Prompt
-	*p = Prompt{AddSpecialTokens: p.AddSpecialTokens}
+	*p = Prompt{}
 	if s.r.Peek() != jsontext.Array {
 		v, err := s.r.Skip()
 		if err == nil && v.Kind != jsontext.String && v.Kind != jsontext.Null {

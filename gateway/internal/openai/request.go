@@ -65,13 +65,41 @@ type Request struct {
 	Conversation []jsontext.Value
 	// KVTransfer is the place of kv_transfer_params.
 	KVTransfer jsontext.Value
+	// AddSpecialTokens has the tokenizer put its own tokens around the prompt's text; vLLM's default is true for completions,
+	// false for chats, whose template writes them.
+	AddSpecialTokens bool
+	// Keep is vLLM's truncate_prompt_tokens: of a longer prompt so many tokens stay. Negative for as many as the model takes, or
+	// where it is not given.
+	Keep int
 	// PreviousResponse is the responses API's previous_response_id.
 	PreviousResponse string
+
+	logprobs logprobs
 
 	edits []jsontext.Edit
 	root  jsontext.Value
 	empty bool
 }
+
+// logprobs is what asks for log probabilities of the prompt.
+type logprobs struct{ prompt, plain, none, echo bool }
+
+// SkipsReadingCache tells whether the worker computes the prompt anew whatever it holds. vLLM 0.32 does for prompt_logprobs,
+// also for zero of them, which echo implies where log probabilities of the answer are asked for; a chat's top_logprobs is 0
+// unless it is null.
+func (q *Request) SkipsReadingCache() bool {
+	switch p := &q.logprobs; q.Shape {
+	case ShapeCompletion:
+		return p.prompt || p.echo && p.plain
+	case ShapeChat, ShapeChatBatch:
+		return p.prompt || p.echo && !p.none
+	default:
+		return false
+	}
+}
+
+// Truncates tells whether the worker cuts a prompt of so many tokens.
+func (q *Request) Truncates(tokens int) bool { return q.Keep >= 0 && tokens > q.Keep }
 
 // Template is the members of a chat request that decide its prompt.
 type Template struct {
@@ -95,15 +123,13 @@ type Prompt struct {
 	Items []jsontext.Value
 	// IDs tells that prompts are token ids.
 	IDs bool
-	// AddSpecialTokens is vLLM's flag; its default is true.
-	AddSpecialTokens bool
 }
 
 // Scan reads a request. Faults are INVALID_REQUEST and name the member.
 func Scan(shape Shape, doc []byte, maxDepth int) (*Request, error) {
 	s := &scanner{maxDepth: maxDepth}
-	s.req = Request{Doc: doc, Shape: shape, N: 1, empty: true}
-	s.req.Prompt.AddSpecialTokens = true
+	s.req = Request{Doc: doc, Shape: shape, N: 1, Keep: -1, empty: true}
+	s.req.AddSpecialTokens = shape == ShapeCompletion
 	if err := s.scan(); err != nil {
 		return nil, invalid(err)
 	}

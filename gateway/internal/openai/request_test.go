@@ -202,10 +202,52 @@ func TestScanPromptForms(t *testing.T) {
 			require.Equal(t, row.prompts, q.Prompts())
 			require.Equal(t, row.many, q.Prompt.Many)
 			require.Equal(t, row.ids, q.Prompt.IDs)
-			require.False(t, q.Prompt.AddSpecialTokens)
+			require.False(t, q.AddSpecialTokens)
 		})
 	}
-	require.True(t, scan(t, ShapeCompletion, `{"prompt":"a"}`).Prompt.AddSpecialTokens, "vLLM's default")
+	require.True(t, scan(t, ShapeCompletion, `{"prompt":"a"}`).AddSpecialTokens, "vLLM's default")
+	require.False(t, scan(t, ShapeChat, `{"messages":[{}]}`).AddSpecialTokens, "a chat's template writes them")
+	require.True(t, scan(t, ShapeChat, `{"messages":[{}],"add_special_tokens":"yes"}`).AddSpecialTokens)
+}
+
+// TestSkipsReadingCache: the rules of vLLM 0.32's request models (to_sampling_params) and of its engine.
+func TestSkipsReadingCache(t *testing.T) {
+	t.Parallel()
+	rows := []struct {
+		name  string
+		shape Shape
+		more  string
+		want  bool
+	}{
+		{"a chat", ShapeChat, ``, false},
+		{"a chat with log probabilities", ShapeChat, `,"logprobs":true,"top_logprobs":3`, false},
+		{"a chat with those of its prompt", ShapeChat, `,"prompt_logprobs":1`, true},
+		{"none of them are some", ShapeChat, `,"prompt_logprobs":0`, true},
+		{"null is none", ShapeChat, `,"prompt_logprobs":null`, false},
+		{"the last one counts", ShapeChat, `,"prompt_logprobs":1,"prompt_logprobs":null`, false},
+		{"a chat's echo", ShapeChat, `,"echo":true`, true},
+		{"a chat's echo without top_logprobs", ShapeChat, `,"echo":true,"top_logprobs":null`, false},
+		{"a batch", ShapeChatBatch, `,"prompt_logprobs":1`, true},
+		{"a completion", ShapeCompletion, `,"logprobs":5`, false},
+		{"a completion's echo", ShapeCompletion, `,"echo":true`, false},
+		{"a completion's echo with log probabilities", ShapeCompletion, `,"echo":"1","logprobs":0`, true},
+		{"no echo", ShapeCompletion, `,"echo":false,"logprobs":0`, false},
+		{"a completion with those of its prompt", ShapeCompletion, `,"prompt_logprobs":-1`, true},
+		{"another API's member", ShapeMessages, `,"prompt_logprobs":1`, false},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			body := map[Shape]string{
+				ShapeChat: `"messages":[{}]`, ShapeChatBatch: `"messages":[[{}],[{}]]`, ShapeCompletion: `"prompt":["a","b"]`, ShapeMessages: `"messages":[{}]`,
+			}
+			q := scan(t, row.shape, "{"+body[row.shape]+row.more+"}")
+			require.Equal(t, row.want, q.SkipsReadingCache())
+			if q.Prompts() > 1 {
+				require.Equal(t, row.want, q.Single(1).SkipsReadingCache(), "each prompt of many")
+			}
+		})
+	}
 }
 
 func TestTokenIDs(t *testing.T) {

@@ -50,8 +50,12 @@ func fallback(q *openai.Request, m fleet.Model, reason string) *Prompt {
 	default:
 		size = len(q.Doc)
 	}
+	tokens := size/bytesPerToken + 1
+	if q.Truncates(tokens) {
+		tokens = max(1, q.Keep)
+	}
 	return &Prompt{
-		Hashes: c.hashes, Tokens: uint32(size/bytesPerToken + 1),
+		Hashes: c.hashes, Tokens: uint32(tokens),
 		Certainty: schedulerv1.Certainty_CERTAINTY_FALLBACK, Reason: reason,
 	}
 }

@@ -26,6 +26,7 @@ const (
 	ReasonMedia     = "media"
 	ReasonSlow      = "slow"
 	ReasonOperation = "operation"
+	ReasonTruncated = "truncated"
 )
 
 // Prompt is what is known of one prompt.
@@ -118,7 +119,7 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 // ask renders and tokenises.
 func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*Prompt, string) {
 	want := &tokenizerv1.EncodeRequest{
-		Model: m.Base, Text: q.PromptText(), AddSpecialTokens: q.Prompt.AddSpecialTokens, WantTokenIds: p.cfg.WantIDs,
+		Model: m.Base, Text: q.PromptText(), AddSpecialTokens: q.AddSpecialTokens, WantTokenIds: p.cfg.WantIDs,
 		Salting: &tokenizerv1.Salting{LoraName: m.LoRA, CacheSalt: salt(q)},
 	}
 	var rendered *templatev1.RenderResponse
@@ -136,7 +137,9 @@ func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*
 		}
 		// The gateway's own way to send ids is proven for chats alone.
 		want.WantTokenIds = want.WantTokenIds && q.Shape == openai.ShapeChat
-		want.Text, want.Cuts, want.AddSpecialTokens = rendered.GetText(), rendered.GetCuts(), false
+		want.Text, want.Cuts = rendered.GetText(), rendered.GetCuts()
+		// Harmony's prompts are made of tokens, not of text.
+		want.AddSpecialTokens = want.AddSpecialTokens && len(want.Cuts) == 0
 	}
 	media := len(rendered.GetMediaKeys()) > 0
 	if media {
@@ -145,6 +148,9 @@ func (p *Preparer) ask(ctx context.Context, q *openai.Request, m fleet.Model) (*
 	resp, err := p.tokenizer.Encode(ctx, want)
 	if err != nil {
 		return nil, ReasonTokenizer
+	}
+	if q.Truncates(int(resp.GetTokenCount())) || media && q.Keep >= 0 {
+		return nil, ReasonTruncated
 	}
 	if media {
 		return withMedia(q, m, rendered, resp), ""
@@ -199,6 +205,9 @@ func fromIDs(q *openai.Request, m fleet.Model, keep bool) (*Prompt, string) {
 	ids, ok := openai.TokenIDs(q.Doc, q.Prompt.Value)
 	if !ok {
 		return nil, ReasonTokenizer
+	}
+	if q.Truncates(len(ids)) {
+		return nil, ReasonTruncated
 	}
 	root := kvblock.Namespace{Model: m.Base, LoRA: m.LoRA}.Root()
 	out := &Prompt{

@@ -133,6 +133,31 @@ func TestChatIsRenderedAndEncoded(t *testing.T) {
 	require.True(t, s.encoded.GetWantTokenIds())
 }
 
+// TestPromptsThatAreNotCutAreExact: also where the model's own length is the limit, and where the member says nothing.
+func TestPromptsThatAreNotCutAreExact(t *testing.T) {
+	t.Parallel()
+	for _, keep := range []string{"40", "-1", "null", "[]", "1e3"} {
+		p, err := (&services{}).preparer(nil).Prepare(context.Background(),
+			scan(t, openai.ShapeChat, `{"messages":[{}],"truncate_prompt_tokens":`+keep+`}`), fleet.Model{Base: "b"})
+		require.NoError(t, err)
+		require.Equal(t, exact, p.Certainty, keep)
+	}
+}
+
+// TestSpecialTokensOfChats: a chat may ask the tokenizer for its own tokens; Harmony's prompts have no text to put them around.
+func TestSpecialTokensOfChats(t *testing.T) {
+	t.Parallel()
+	const doc = `{"messages":[{"role":"user"}],"add_special_tokens":true}`
+	s := &services{}
+	_, err := s.preparer(nil).Prepare(context.Background(), scan(t, openai.ShapeChat, doc), fleet.Model{Base: "b"})
+	require.NoError(t, err)
+	require.True(t, s.encoded.GetAddSpecialTokens())
+	s = &services{response: &templatev1.RenderResponse{Text: []byte("ab"), Cuts: []uint32{1}}}
+	_, err = s.preparer(nil).Prepare(context.Background(), scan(t, openai.ShapeChat, doc), fleet.Model{Base: "b"})
+	require.NoError(t, err)
+	require.False(t, s.encoded.GetAddSpecialTokens())
+}
+
 // TestOtherAPIsAreRenderedAsTheirChat: ids are not asked for, since how to send them is proven for chats alone.
 func TestOtherAPIsAreRenderedAsTheirChat(t *testing.T) {
 	t.Parallel()
@@ -222,6 +247,9 @@ func TestWhatCannotBePreparedFallsBack(t *testing.T) {
 		},
 		{"messages with an image", &services{}, openai.ShapeMessages, `{"messages":[{"role":"user","content":[{"type":"image"}]}]}`, ReasonOperation},
 		{"template fails for messages", &services{renderErr: refused}, openai.ShapeMessages, `{"messages":[]}`, ReasonTemplate},
+		{"a chat longer than what is kept", &services{}, openai.ShapeChat, `{"messages":[{}],"truncate_prompt_tokens":39}`, ReasonTruncated},
+		{"a text longer than what is kept", &services{}, openai.ShapeCompletion, `{"prompt":"a","truncate_prompt_tokens":0}`, ReasonTruncated},
+		{"ids longer than what is kept", &services{}, openai.ShapeCompletion, `{"prompt":[1,2,3],"truncate_prompt_tokens":"2"}`, ReasonTruncated},
 		{"embeddings", &services{}, openai.ShapeOther, `{"input":"x"}`, ReasonOperation},
 	}
 	for _, row := range rows {

@@ -108,6 +108,9 @@ func (e *Engine) hit(d *decision, i int, t *fleet.Target) {
 		units = h.Units + t.Expect.Extend(d.units[h.Units:], d.now)
 	}
 	a.confirmed = h.Units
+	if d.req.GetSkipsReadingCache() {
+		return
+	}
 	v.HitTokens = min(units*unit/block*block, limit)
 	v.SlowerHit = min(h.Slow*unit, v.HitTokens)
 	a.expected = max(0, v.HitTokens-min(h.Units*unit/block*block, limit))

@@ -76,6 +76,22 @@ func TestExpectedUnitsCountUntilTheyAreConfirmed(t *testing.T) {
 	require.Equal(t, uint32(64), r.hit(units), "what is not announced in time is not there")
 }
 
+// TestRequestsThatReadNoCache: nothing is predicted, whoever holds the prompt; what they compute is expected as of any other.
+func TestRequestsThatReadNoCache(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, setup{})
+	r.worker("w", nil)
+	units := prompt("p", 10)
+	r.store("w", units[:4])
+	req := ask(units)
+	req.SkipsReadingCache = true
+	first := r.route(req)
+	require.Zero(t, first.GetPredictedHitTokens())
+	require.Equal(t, uint32(160), r.hit(units))
+	r.end(first, ok, 0)
+	require.Equal(t, schedulerv1.Certainty_CERTAINTY_EXACT, r.route(ask(units)).GetCertainty(), "a miss that was predicted is no drift")
+}
+
 func (r *rig) hit(units []uint64) uint32 {
 	receipt, err := r.engine.Explain(ask(units))
 	require.NoError(r.t, err)

@@ -22,6 +22,7 @@ func TestRealWorkers(t *testing.T) {
 	t.Run("parity", s.parity)
 	t.Run("surface", s.surface)
 	t.Run("names", s.names)
+	t.Run("a prompt that is computed anew", s.anew)
 	t.Run("adapters", s.adapters)
 	t.Run("predictions", func(t *testing.T) {
 		sum := drive(s.url, 60)
@@ -162,6 +163,17 @@ func (s *site) names(t *testing.T) {
 			require.Equal(t, i > 0, a.cached > 0, "%s, time %d", name, i)
 			fmt.Printf("%s: predicted %d, cached %d\n", name, a.predicted, a.cached)
 		}
+	}
+}
+
+// anew: vLLM reads no cache where log probabilities of the prompt are asked for, nor for a chat's echo.
+func (s *site) anew(t *testing.T) {
+	talk := []message{{"user", strings.Repeat("the fog lifts in the morning ", 60)}}
+	for _, more := range []string{"", `,"echo":true,"logprobs":true`, `,"prompt_logprobs":0`, ""} {
+		a, err := askWith(s.url, model, talk, more)
+		require.NoError(t, err)
+		require.Equal(t, a.cached, a.predicted, more)
+		fmt.Printf("%q: predicted %d, cached %d\n", more, a.predicted, a.cached)
 	}
 }
 

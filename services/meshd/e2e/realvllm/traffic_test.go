@@ -65,7 +65,21 @@ func ask(url, name string, messages []message, stream bool) (a answered, err err
 	if err != nil {
 		return a, err
 	}
-	status, head, body, err := post(url+"/v1/chat/completions", string(raw))
+	return answer(url, string(raw), stream)
+}
+
+// askWith is ask with more members, each behind a comma.
+func askWith(url, name string, messages []message, more string) (answered, error) {
+	list, err := json.Marshal(messages)
+	if err != nil {
+		return answered{}, err
+	}
+	return answer(url, fmt.Sprintf(`{"model":%q,"messages":%s,"max_tokens":8,"temperature":0%s}`, name, list, more), false)
+}
+
+// answer sends a chat and reads what became of it.
+func answer(url, chat string, stream bool) (a answered, err error) {
+	status, head, body, err := post(url+"/v1/chat/completions", chat)
 	if err != nil || status != http.StatusOK {
 		return a, fmt.Errorf("%d %s %w", status, body, err)
 	}

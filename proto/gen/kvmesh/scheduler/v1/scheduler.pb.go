@@ -236,9 +236,12 @@ type RouteRequest struct {
 	// Why this attempt is made.
 	Kind AttemptKind `protobuf:"varint,15,opt,name=kind,proto3,enum=kvmesh.scheduler.v1.AttemptKind" json:"kind,omitempty"`
 	// Who will settle the reservation, as it names itself in ListModels. Empty: nobody is watched for it.
-	Gateway       string `protobuf:"bytes,16,opt,name=gateway,proto3" json:"gateway,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Gateway string `protobuf:"bytes,16,opt,name=gateway,proto3" json:"gateway,omitempty"`
+	// The worker computes the whole prompt though it may hold it, and then keeps it, as vLLM does where log probabilities of
+	// the prompt are asked for: no hit is predicted.
+	SkipsReadingCache bool `protobuf:"varint,17,opt,name=skips_reading_cache,json=skipsReadingCache,proto3" json:"skips_reading_cache,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RouteRequest) Reset() {
@@ -381,6 +384,13 @@ func (x *RouteRequest) GetGateway() string {
 		return x.Gateway
 	}
 	return ""
+}
+
+func (x *RouteRequest) GetSkipsReadingCache() bool {
+	if x != nil {
+		return x.SkipsReadingCache
+	}
+	return false
 }
 
 // Target is a rank of a worker.
@@ -1876,7 +1886,7 @@ var File_kvmesh_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
 
 const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\n" +
-	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\x92\x05\n" +
+	"#kvmesh/scheduler/v1/scheduler.proto\x12\x13kvmesh.scheduler.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dkvmesh/worker/v1/worker.proto\"\xc2\x05\n" +
 	"\fRouteRequest\x12'\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\trequestId\x12 \n" +
@@ -1898,7 +1908,8 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\aattempt\x18\r \x01(\rR\aattempt\x12\x1c\n" +
 	"\tsequences\x18\x0e \x01(\rR\tsequences\x124\n" +
 	"\x04kind\x18\x0f \x01(\x0e2 .kvmesh.scheduler.v1.AttemptKindR\x04kind\x12!\n" +
-	"\agateway\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\agateway\"9\n" +
+	"\agateway\x18\x10 \x01(\tB\a\xbaH\x04r\x02\x18@R\agateway\x12.\n" +
+	"\x13skips_reading_cache\x18\x11 \x01(\bR\x11skipsReadingCache\"9\n" +
 	"\x06Target\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\"\xe8\x03\n" +
