@@ -27,10 +27,6 @@ func (s *scanner) chat(name jsontext.Name) (bool, error) {
 		t.AddGenerationPrompt, err = s.lenient()
 	case name.Is("continue_final_message"):
 		t.ContinueFinalMessage, err = s.lenient()
-	case name.Is("top_logprobs"):
-		var v jsontext.Value
-		v, err = s.r.Skip()
-		s.req.logprobs.none = v.Kind == jsontext.Null
 	default:
 		return s.tokens(name)
 	}

@@ -82,17 +82,17 @@ type Request struct {
 }
 
 // logprobs is what asks for log probabilities of the prompt.
-type logprobs struct{ prompt, plain, none, echo bool }
+type logprobs struct{ prompt, plain, echo bool }
 
 // SkipsReadingCache tells whether the worker computes the prompt anew whatever it holds. vLLM 0.32 does for prompt_logprobs,
-// also for zero of them, which echo implies where log probabilities of the answer are asked for; a chat's top_logprobs is 0
-// unless it is null.
+// also for zero of them, which a completion's echo implies where log probabilities of the answer are asked for, and a chat's
+// echo always: its top_logprobs is 0 also where it is null.
 func (q *Request) SkipsReadingCache() bool {
 	switch p := &q.logprobs; q.Shape {
 	case ShapeCompletion:
 		return p.prompt || p.echo && p.plain
 	case ShapeChat, ShapeChatBatch:
-		return p.prompt || p.echo && !p.none
+		return p.prompt || p.echo
 	default:
 		return false
 	}

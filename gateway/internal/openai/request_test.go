@@ -226,7 +226,7 @@ func TestSkipsReadingCache(t *testing.T) {
 		{"null is none", ShapeChat, `,"prompt_logprobs":null`, false},
 		{"the last one counts", ShapeChat, `,"prompt_logprobs":1,"prompt_logprobs":null`, false},
 		{"a chat's echo", ShapeChat, `,"echo":true`, true},
-		{"a chat's echo without top_logprobs", ShapeChat, `,"echo":true,"top_logprobs":null`, false},
+		{"a chat's echo without top_logprobs", ShapeChat, `,"echo":true,"top_logprobs":null`, true},
 		{"a batch", ShapeChatBatch, `,"prompt_logprobs":1`, true},
 		{"a completion", ShapeCompletion, `,"logprobs":5`, false},
 		{"a completion's echo", ShapeCompletion, `,"echo":true`, false},
