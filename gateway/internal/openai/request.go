@@ -65,8 +65,8 @@ type Request struct {
 	Conversation []jsontext.Value
 	// KVTransfer is the place of kv_transfer_params.
 	KVTransfer jsontext.Value
-	// AddSpecialTokens has the tokenizer put its own tokens around the prompt's text; vLLM's default is true for completions,
-	// false for chats, whose template writes them.
+	// AddSpecialTokens has the tokenizer put its own tokens around the prompt's text. vLLM 0.32's default is true for
+	// completions and for responses, and false for chats and messages, whose template writes them.
 	AddSpecialTokens bool
 	// Keep is vLLM's truncate_prompt_tokens: of a longer prompt so many tokens stay. Negative for as many as the model takes, or
 	// where it is not given.
@@ -129,7 +129,7 @@ type Prompt struct {
 func Scan(shape Shape, doc []byte, maxDepth int) (*Request, error) {
 	s := &scanner{maxDepth: maxDepth}
 	s.req = Request{Doc: doc, Shape: shape, N: 1, Keep: -1, empty: true}
-	s.req.AddSpecialTokens = shape == ShapeCompletion
+	s.req.AddSpecialTokens = shape == ShapeCompletion || shape == ShapeResponses
 	if err := s.scan(); err != nil {
 		return nil, invalid(err)
 	}

@@ -192,7 +192,7 @@ func TestOtherAPIsAreRenderedAsTheirChat(t *testing.T) {
 			require.Equal(t, &Prompt{Hashes: []uint64{1, 2}, UnitTokens: 16, Tokens: 40, Certainty: exact}, p)
 			require.Empty(t, cmp.Diff(row.want, s.rendered, protocmp.Transform()))
 			require.Equal(t, "s", s.encoded.GetSalting().GetCacheSalt())
-			require.False(t, s.encoded.GetAddSpecialTokens())
+			require.Equal(t, row.shape == openai.ShapeResponses, s.encoded.GetAddSpecialTokens(), "vLLM's default for the API")
 			require.False(t, s.encoded.GetWantTokenIds())
 		})
 	}
