@@ -115,6 +115,7 @@ func (s *Service) workerView(t *fleet.Target) *schedulerv1.WorkerView {
 	out := &schedulerv1.WorkerView{
 		Card: proto.CloneOf(t.Card()), Rank: t.Key.Rank, Certainty: wireCertainty(certainty),
 		Inflight: uint32(max(0, requests)), QueuedTokens: uint32(max(0, queued)), Breaker: t.Breaker.State(now).String(),
+		WithheldBlocks: uint32(t.Withheld.Blocks()),
 	}
 	if t.Stream != nil {
 		out.Units = uint64(max(0, t.Stream.Units()))

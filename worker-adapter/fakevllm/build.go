@@ -118,7 +118,7 @@ func (s *Server) engineConfig(rank int) engine.Config {
 		MaxBatchedTokens: c.MaxNumBatchedTokens, MaxQueued: c.MaxNumQueuedReqs,
 		PrefixCaching: !c.DisablePrefixCaching, StrictLRU: !c.since(24),
 		Priority: c.SchedulingPolicy == "priority", Profile: profile, Speedup: speed,
-		Hybrid: c.Hybrid,
+		Hybrid: c.Hybrid, DropLastHit: c.DropLastHit,
 	}
 }
 

@@ -79,6 +79,8 @@ type Config struct {
 	DisablePrefixCaching bool   `yaml:"disable_prefix_caching"`
 	// Hybrid has sliding_groups and window_tokens; no groups are a plain model.
 	Hybrid Hybrid `yaml:"hybrid"`
+	// DropLastHit computes the last block of every hit again, as vLLM does with EAGLE and MTP.
+	DropLastHit bool `yaml:"drop_last_hit"`
 
 	// Profile names a built-in step-time model, Coefficients (if not zero) replace it. Speedup divides step times;
 	// Instant makes them nothing.

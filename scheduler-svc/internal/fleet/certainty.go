@@ -94,6 +94,13 @@ func (d *Drift) Observe(predicted, actual int) {
 	d.predicted += (float64(predicted) - d.predicted) / driftWindow
 }
 
+// Forget begins anew: what the predictions were made by has changed.
+func (d *Drift) Forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phantom, d.predicted, d.samples = 0, 0, 0
+}
+
 // High reports whether predictions promise more than the worker serves.
 func (d *Drift) High() bool { return d.Share() > driftShare }
 

@@ -20,12 +20,13 @@ import (
 
 // Target is one rank of one worker: what a request is sent to. It is safe for concurrent use.
 type Target struct {
-	Key     feed.Key
-	ID      uint64       // stable over schedulers and restarts
-	Stream  *feed.Stream // nil when the index has no room for the stream
-	Expect  expect.Set
-	Breaker *breaker.Breaker
-	Drift   Drift
+	Key      feed.Key
+	ID       uint64       // stable over schedulers and restarts
+	Stream   *feed.Stream // nil when the index has no room for the stream
+	Expect   expect.Set
+	Breaker  *breaker.Breaker
+	Drift    Drift
+	Withheld Withheld
 
 	fleet *Fleet
 	card  atomic.Pointer[workerv1.WorkerCard]

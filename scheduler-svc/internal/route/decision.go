@@ -31,6 +31,7 @@ type decision struct {
 type about struct {
 	confirmed int    // units
 	expected  int    // tokens of the hit that are only expected
+	held      int    // tokens in whole blocks, of which the hit may be a block less
 	why       string // why the certainty is not EXACT
 	bar       string // why the target is barred
 }
@@ -111,7 +112,8 @@ func (e *Engine) hit(d *decision, i int, t *fleet.Target) {
 	if d.req.GetSkipsReadingCache() {
 		return
 	}
-	v.HitTokens = min(units*unit/block*block, limit)
+	a.held = min(units*unit/block*block, limit)
+	v.HitTokens = max(0, a.held-t.Withheld.Blocks()*block)
 	v.SlowerHit = min(h.Slow*unit, v.HitTokens)
 	a.expected = max(0, v.HitTokens-min(h.Units*unit/block*block, limit))
 }

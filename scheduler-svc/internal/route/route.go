@@ -180,7 +180,7 @@ func (e *Engine) attempt(d *decision, began time.Time) (*schedulerv1.RouteRespon
 	t, v := d.pool.Targets[best.Target], &d.views[best.Target]
 	booked := &Booked{
 		target: t, line: d.pool.Line, tenant: d.req.GetTenant(), session: e.sessions.key(d.req), Model: d.req.GetModel(),
-		Predicted: v.HitTokens, Prompt: d.asked.PromptTokens, Certainty: v.Certainty, wentHome: v.SessionHome,
+		Predicted: v.HitTokens, held: d.about[best.Target].held, Prompt: d.asked.PromptTokens, Certainty: v.Certainty, wentHome: v.SessionHome,
 		sequences: int(max(1, d.req.GetSequences())), guessed: guessed(d.req),
 		Arrived: began, UnitSize: unitTokens(d.req),
 	}

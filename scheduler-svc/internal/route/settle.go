@@ -24,6 +24,7 @@ type Booked struct {
 	UnitSize  int      // tokens
 
 	id        uint64
+	held      int // tokens of the prompt that the target held, in whole blocks
 	target    *fleet.Target
 	line      string // of the queue
 	tenant    string
@@ -91,6 +92,9 @@ func (e *Engine) ended(b *Booked, end Ending, outputTokens uint32) {
 		if end.HasActual && b.sequences == 1 {
 			if b.Certainty != policy.Fallback && !b.guessed { // a guess that fails says nothing of the target's events
 				b.target.Drift.Observe(b.Predicted, end.Actual)
+				if b.target.Withheld.Observe(b.held, end.Actual, int(b.target.Card().GetBlockTokens())) {
+					b.target.Drift.Forget()
+				}
 			}
 			e.sessions.served(b.session, b.wentHome, end.Actual > 0)
 		}

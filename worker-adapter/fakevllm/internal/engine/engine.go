@@ -41,6 +41,7 @@ type Config struct {
 	StrictLRU        bool // vLLM 0.23: a released block without contents waits its turn like the others
 	Priority         bool // --scheduling-policy priority
 	Hybrid           Hybrid
+	DropLastHit      bool // EAGLE, MTP: the last block of a hit is computed again
 	Profile          Profile
 	Speedup          float64 // divides all step times; 0 makes them nothing
 }

@@ -111,6 +111,9 @@ func (s *scheduler) admit(q *Seq, budget int) int {
 	if s.cfg.PrefixCaching && !q.SkipRead {
 		hits = s.pool.lookup(hits, q.chain[:min(len(q.chain), (len(q.tokens)-1)/bs)], s.full())
 	}
+	if s.cfg.DropLastHit && len(hits) > 0 {
+		hits = hits[:len(hits)-1]
+	}
 	n, lanes := s.cut(q, len(hits))
 	if s.full() > 0 {
 		hits = hits[:n]

@@ -1784,9 +1784,11 @@ type WorkerView struct {
 	// Uncached prompt tokens in flight.
 	QueuedTokens uint32 `protobuf:"varint,8,opt,name=queued_tokens,json=queuedTokens,proto3" json:"queued_tokens,omitempty"`
 	// Breaker: "closed", "open", "half-open".
-	Breaker       string `protobuf:"bytes,9,opt,name=breaker,proto3" json:"breaker,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Breaker string `protobuf:"bytes,9,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// Blocks by which hits there are shorter than what it holds, learnt from its cached tokens: 1 with EAGLE, MTP and their like.
+	WithheldBlocks uint32 `protobuf:"varint,10,opt,name=withheld_blocks,json=withheldBlocks,proto3" json:"withheld_blocks,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *WorkerView) Reset() {
@@ -1880,6 +1882,13 @@ func (x *WorkerView) GetBreaker() string {
 		return x.Breaker
 	}
 	return ""
+}
+
+func (x *WorkerView) GetWithheldBlocks() uint32 {
+	if x != nil {
+		return x.WithheldBlocks
+	}
+	return 0
 }
 
 var File_kvmesh_scheduler_v1_scheduler_proto protoreflect.FileDescriptor
@@ -2021,7 +2030,7 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\balias_of\x18\x06 \x01(\tR\aaliasOf\"\x14\n" +
 	"\x12ListWorkersRequest\"P\n" +
 	"\x13ListWorkersResponse\x129\n" +
-	"\aworkers\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.WorkerViewR\aworkers\"\xa9\x02\n" +
+	"\aworkers\x18\x01 \x03(\v2\x1f.kvmesh.scheduler.v1.WorkerViewR\aworkers\"\xd2\x02\n" +
 	"\n" +
 	"WorkerView\x120\n" +
 	"\x04card\x18\x01 \x01(\v2\x1c.kvmesh.worker.v1.WorkerCardR\x04card\x12\x12\n" +
@@ -2032,7 +2041,9 @@ const file_kvmesh_scheduler_v1_scheduler_proto_rawDesc = "" +
 	"\x03seq\x18\x06 \x01(\x04R\x03seq\x12\x1a\n" +
 	"\binflight\x18\a \x01(\rR\binflight\x12#\n" +
 	"\rqueued_tokens\x18\b \x01(\rR\fqueuedTokens\x12\x18\n" +
-	"\abreaker\x18\t \x01(\tR\abreaker*k\n" +
+	"\abreaker\x18\t \x01(\tR\abreaker\x12'\n" +
+	"\x0fwithheld_blocks\x18\n" +
+	" \x01(\rR\x0ewithheldBlocks*k\n" +
 	"\tCertainty\x12\x19\n" +
 	"\x15CERTAINTY_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCERTAINTY_EXACT\x10\x01\x12\x16\n" +
