@@ -61,6 +61,11 @@ func (d *decoder) ids(dst []uint32) bool {
 			p += int(3 + 2*wide)
 			continue
 		}
+		if c == cUint8 {
+			dst[i] = uint32(v >> 48 & 0xff)
+			p += 2
+			continue
+		}
 		if c >= 0x80 {
 			return d.idsSlow(dst[i:], p)
 		}
