@@ -30,6 +30,9 @@ func (q *Request) MessagesConversation() (c *Conversation, ok bool) {
 		m.message(one)
 	}
 	c = &Conversation{Messages: m.list(m.messages), Tools: m.tools(tools), ToolChoice: m.choice(choice, tools)}
+	if c.Tools == nil {
+		c.ToolChoice = nil // vLLM sets it behind its own check, which refuses a choice without tools; nothing renders it
+	}
 	if present(kwargs) {
 		c.Kwargs = kwargs
 	}

@@ -107,6 +107,9 @@ func TestMessagesConversationOrder(t *testing.T) {
 			`{"messages":[{"role":"user","content":"b"}],"system":"a"}`,
 			`[{"role":"system","content":"a"},{"role":"user","content":"b"}]`, "",
 		},
+		"a choice without tools": {
+			`{"tool_choice":{"type":"auto"},"messages":[{"role":"user","content":"b"}]}`, `[{"role":"user","content":"b"}]`, "",
+		},
 		"escapes of a text stay": {
 			`{"messages":[{"role":"user","content":"caf\u00e9"}]}`, `[{"role":"user","content":"caf\u00e9"}]`, "",
 		},
@@ -117,6 +120,7 @@ func TestMessagesConversationOrder(t *testing.T) {
 		require.True(t, ok, name)
 		require.Equal(t, row.messages, string(c.Messages), name)
 		require.Equal(t, row.tools, string(c.Tools), name)
+		require.Equal(t, row.tools != "", c.ToolChoice != nil, name)
 	}
 }
 
