@@ -160,13 +160,19 @@ func deafPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// freePort is an address that the system has just had free.
+// freePort is an address that nobody listens at, between the ports of the packages that start whole meshes and those that
+// the system gives to outgoing connections, which take a port that was just free within milliseconds.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	const low, high = 31_000, 32_700
+	for range high - low {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", low+rand.IntN(high-low))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+	}
+	require.Fail(t, "no free port")
+	return ""
 }
 
 // TestEventTroubles: each way in which events fail is told apart, with what to change.

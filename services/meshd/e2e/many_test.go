@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -108,11 +109,19 @@ func freePorts(t *testing.T) supervise.Ports {
 // runs at the same time, has those from 21,000 on.
 const lowPort, highPort = 10_000, 21_000
 
+// given counts the ports that were given out. Each is given once, since nobody may listen there yet when the next is looked
+// for; the first is drawn, for tests of another checkout.
+var given = sync.OnceValue(func() *atomic.Int64 {
+	n := &atomic.Int64{}
+	n.Store(rand.Int64N(highPort - lowPort))
+	return n
+})
+
 // listenLow listens at a port that stays free when it is released.
 func listenLow(t *testing.T) net.Listener {
 	t.Helper()
 	for range 1000 {
-		if l, err := net.Listen("tcp", loopback(lowPort+rand.IntN(highPort-lowPort))); err == nil {
+		if l, err := net.Listen("tcp", loopback(lowPort+int(given().Add(1))%(highPort-lowPort))); err == nil {
 			return l
 		}
 	}
