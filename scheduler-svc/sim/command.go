@@ -55,7 +55,7 @@ func (c *Command) Run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("simulate: %w", err)
 		}
-		t, err := simulate.Compare(cell, plan)
+		t, err := simulate.Compare(ctx, cell, plan)
 		if err != nil {
 			return err
 		}
@@ -92,23 +92,27 @@ func (c *Command) plan() (simulate.Plan, error) {
 			errs = append(errs, err)
 		}
 	}
-	switch {
-	case c.Workers < 1 || c.Workers > maxWorkers:
-		errs = append(errs, fmt.Errorf("--workers %d is not in 1 to %d", c.Workers, maxWorkers))
-	case !(c.Speedup > 0):
-		errs = append(errs, fmt.Errorf("--speedup %g is not positive", c.Speedup))
-	case c.Spread < 0 || c.Spread > maxSpreadS:
-		errs = append(errs, fmt.Errorf("--spread %g is not in 0 to %d seconds", c.Spread, maxSpreadS))
-	case c.Poll <= 0:
-		errs = append(errs, fmt.Errorf("--poll %s is not positive", c.Poll))
+	require := func(holds bool, format string, args ...any) {
+		if !holds {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
+	require(c.Workers >= 1 && c.Workers <= maxWorkers, "--workers %d is not in 1 to %d", c.Workers, maxWorkers)
+	require(c.KVTokens >= 0 && c.KVTokens <= maxKVTokens, "--kv-tokens %d is not in 0 to %d", c.KVTokens, maxKVTokens)
+	require(c.Speedup >= 1/maxSpeedup && c.Speedup <= maxSpeedup, "--speedup %g is not in %g to %g", c.Speedup, 1/maxSpeedup, maxSpeedup)
+	require(c.Spread >= 0 && c.Spread <= maxSpreadS, "--spread %g is not in 0 to %d seconds", c.Spread, maxSpreadS)
+	require(c.Poll > 0, "--poll %s is not positive", c.Poll)
+	require(len(c.Only) == 0 || c.Trace == "", "--only is of cells, --trace is none")
 	return plan, errors.Join(errs...)
 }
 
-// Bounds that keep memory and time finite.
+// Bounds that keep memory and time finite: a trace's years times the slowest replay fit into a Duration.
 const (
-	maxWorkers = 1024
-	maxSpreadS = 86_400
+	maxWorkers  = 1024
+	maxKVTokens = 1 << 40
+	maxSpreadS  = 86_400
+	maxSpeedup  = 1e6
+	maxReplay   = 100 * 365 * 24 * time.Hour
 )
 
 func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
@@ -124,6 +128,9 @@ func (c *Command) cells(seed uint64) ([]simulate.Cell, error) {
 	w, err := simulate.Load(c.Trace, c.Model)
 	if err != nil {
 		return nil, err
+	}
+	if took := float64(w.Span()) / c.Speedup; took > float64(maxReplay) {
+		return nil, fmt.Errorf("--speedup %g makes the trace %g years long", c.Speedup, took/float64(365*24*time.Hour))
 	}
 	spread := time.Duration(c.Spread * float64(time.Second))
 	return []simulate.Cell{{

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -38,8 +39,9 @@ type Table struct {
 	Rows      []*Result `json:"rows"`
 }
 
-// Compare runs all policies on the cell's workloads, the same arrivals for each, and averages over its workloads.
-func Compare(c Cell, p Plan) (*Table, error) {
+// Compare runs all policies on the cell's workloads, the same arrivals for each, and averages over its workloads. It stops
+// between two runs when ctx has ended.
+func Compare(ctx context.Context, c Cell, p Plan) (*Table, error) {
 	kv := c.KVTokens
 	if kv == 0 {
 		kv = p.Profile.KVTokens
@@ -54,11 +56,11 @@ func Compare(c Cell, p Plan) (*Table, error) {
 		t.HInf += PooledLRU(w, 0) / float64(t.Runs)
 		t.HLRU += PooledLRU(w, kv*p.Workers) / float64(t.Runs)
 	}
-	pooled, err := mean(c.Workloads, pooledWorker(base))
+	pooled, err := mean(ctx, c.Workloads, pooledWorker(base))
 	if err != nil {
 		return nil, err
 	}
-	floor, err := mean(c.Workloads, noQueue(base, c.Workloads[0]))
+	floor, err := mean(ctx, c.Workloads, noQueue(base, c.Workloads[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func Compare(c Cell, p Plan) (*Table, error) {
 	for _, name := range p.Policies {
 		cfg := base
 		cfg.Policy = name
-		r, err := mean(c.Workloads, cfg)
+		r, err := mean(ctx, c.Workloads, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +104,12 @@ func noQueue(c Config, w *Workload) Config {
 }
 
 // mean runs the configuration on each workload and averages the figures.
-func mean(workloads []*Workload, c Config) (*Result, error) {
+func mean(ctx context.Context, workloads []*Workload, c Config) (*Result, error) {
 	var rs []*Result
 	for _, w := range workloads {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c.Workload = w
 		r, err := Run(c)
 		if err != nil {
@@ -125,8 +130,16 @@ func (t *Table) regret() {
 		bestMean, bestP90 = min(bestMean, r.TTFT.Mean), min(bestP90, r.TTFT.P90)
 	}
 	for _, r := range t.Rows {
-		r.RegretMean, r.RegretP90 = r.TTFT.Mean/bestMean, r.TTFT.P90/bestP90
+		r.RegretMean, r.RegretP90 = ratio(r.TTFT.Mean, bestMean), ratio(r.TTFT.P90, bestP90)
 	}
+}
+
+// ratio is 1 where nothing was served and there is nothing to compare.
+func ratio(x, best float64) float64 {
+	if best == 0 {
+		return 1
+	}
+	return x / best
 }
 
 // Row returns the policy's row, or nil.

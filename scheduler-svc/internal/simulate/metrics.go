@@ -1,14 +1,12 @@
 package simulate
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"time"
 )
 
-// Quantiles summarises one distribution. Percentiles take the sorted value at index floor(p*n); failures count as
-// infinite.
+// Quantiles summarises one distribution. Percentiles take the sorted value at index floor(p*n).
 type Quantiles struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -16,24 +14,11 @@ type Quantiles struct {
 	P99  float64 `json:"p99"`
 }
 
-// MarshalJSON writes an infinite quantile as null.
-func (q Quantiles) MarshalJSON() ([]byte, error) {
-	finite := func(x float64) *float64 {
-		if math.IsInf(x, 0) || math.IsNaN(x) {
-			return nil
-		}
-		return &x
-	}
-	return json.Marshal(map[string]*float64{
-		"mean": finite(q.Mean), "p50": finite(q.P50), "p90": finite(q.P90), "p99": finite(q.P99),
-	})
-}
-
-// Result is what a policy did to a workload. Times are seconds.
+// Result is what a policy did to a workload. Times are seconds, of the requests that were served.
 type Result struct {
 	Policy       string    `json:"policy"`
 	Requests     int       `json:"requests"` // counted ones
-	Failed       int       `json:"failed"`
+	Failed       int       `json:"failed"`   // of these, larger than a worker's cache, under any policy: no good ones
 	TTFT         Quantiles `json:"ttft_s"`
 	TPOT         Quantiles `json:"tpot_s"`
 	LastStage    Quantiles `json:"last_stage_ttft_s"`
@@ -73,7 +58,6 @@ func (r *run) result() *Result {
 		res.Requests++
 		if o.failed {
 			res.Failed++
-			ttft = append(ttft, math.Inf(1))
 			continue
 		}
 		t := (o.first - o.arrived).Seconds()
@@ -103,11 +87,14 @@ func (r *run) result() *Result {
 		res.PrefillError += q.PrefillMAPE / float64(len(r.workers))
 		res.DecodeError += q.DecodeMAPE / float64(len(r.workers))
 	}
-	res.Goodput, res.GoodputPerS = float64(good)/n, float64(good)/res.SpanS
+	res.Goodput, res.GoodputPerS = float64(good)/n, float64(good)/max(res.SpanS, leastSpanS)
 	res.Hit, res.Phantom = float64(hit)/float64(max(1, prompt)), float64(phantom)/n
-	res.TokensPerS = float64(out) / res.SpanS
+	res.TokensPerS = float64(out) / max(res.SpanS, leastSpanS)
 	return res
 }
+
+// leastSpanS keeps the rates of a run in which nothing was served finite: 0.
+const leastSpanS = 1e-9
 
 func quantiles(x []float64) Quantiles {
 	if len(x) == 0 {

@@ -93,6 +93,9 @@ func ReadTrace(src Source, r io.Reader) (*Workload, error) {
 	return w.mapTimes(func(at time.Duration) time.Duration { return at }), nil
 }
 
+// maxTimestampMS is the year 2096: any two times below it are apart by less than a Duration holds.
+const maxTimestampMS = 4e12
+
 // arrival returns the request and its time in ms.
 func (w *Workload) arrival(l *line, intern map[string]uint32) (Arrival, float64, error) {
 	unit := l.BlockTokens
@@ -109,7 +112,7 @@ func (w *Workload) arrival(l *line, intern map[string]uint32) (Arrival, float64,
 	switch {
 	case at == nil:
 		return Arrival{}, 0, errors.New("timestamp is missing")
-	case math.IsNaN(*at) || *at < 0 || *at > 1e13:
+	case math.IsNaN(*at) || *at < 0 || *at > maxTimestampMS:
 		return Arrival{}, 0, fmt.Errorf("timestamp %g is out of range", *at)
 	case l.Input < 1 || l.Input > maxTokens || l.Output < 0 || l.Output > maxTokens:
 		return Arrival{}, 0, fmt.Errorf("lengths %d and %d are out of range", l.Input, l.Output)

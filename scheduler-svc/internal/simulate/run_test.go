@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -95,10 +96,55 @@ func TestPromptThatNeverFitsFails(t *testing.T) {
 	r, err := Run(config(t, w, "round-robin"))
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Failed)
-	require.True(t, math.IsInf(r.TTFT.Mean, 1), "a failure is no fast answer")
-	text, err := json.Marshal(r)
+	require.Equal(t, 8, r.Requests)
+	require.Less(t, r.Goodput, 1.0, "it is no good one")
+
+	w.Stages[0].Arrivals = append(w.Stages[0].Arrivals[:4], w.Stages[0].Arrivals[5:]...)
+	without, err := Run(config(t, w, "round-robin"))
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"mean":null`)
+	require.Equal(t, without.TTFT.Mean, r.TTFT.Mean, "what no policy can serve says nothing of one")
+}
+
+// TestATableOfPromptsThatFitNowhereIsWhole: also where nothing at all is served; every figure is a number that JSON knows.
+func TestATableOfPromptsThatFitNowhereIsWhole(t *testing.T) {
+	t.Parallel()
+	for name, large := range map[string][]int{"one": {4}, "all": {0, 1, 2, 3, 4, 5, 6, 7}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := HotGroup(1, 10)
+			for _, i := range large {
+				w.Stages[0].Arrivals[i].Output = 1_000_000
+			}
+			cfg := config(t, w, "")
+			table, err := Compare(t.Context(), Cell{Name: "x", Workloads: []*Workload{w}, Speedup: 1}, Plan{
+				Policies: policy.Names(), Options: policy.DefaultOptions(), Profile: cfg.Profile, Workers: 2, Seed: 1, Poll: 50 * time.Millisecond,
+			})
+			require.NoError(t, err)
+			var out, text bytes.Buffer
+			r := &Report{Tables: []*Table{table}}
+			require.NoError(t, r.WriteJSON(&out))
+			require.NoError(t, r.WriteText(&text))
+			require.NoError(t, r.WriteSVG(&text, policy.Default))
+			require.NotContains(t, text.String(), "NaN")
+			require.NotContains(t, text.String(), "Inf")
+			for _, row := range table.Rows {
+				require.Equal(t, len(large), row.Failed)
+				require.GreaterOrEqual(t, row.RegretMean, 1.0)
+			}
+		})
+	}
+}
+
+// TestAComparisonStopsBetweenRuns: a long one is given up at once.
+func TestAComparisonStopsBetweenRuns(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cfg := config(t, HotGroup(1, 10), "")
+	_, err := Compare(ctx, Cell{Name: "x", Workloads: []*Workload{cfg.Workload}, Speedup: 1}, Plan{
+		Policies: policy.Names(), Options: policy.DefaultOptions(), Profile: cfg.Profile, Workers: 2, Seed: 1, Poll: time.Second,
+	})
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestRunRefusesAPoolOfNothing(t *testing.T) {
@@ -133,7 +179,7 @@ func TestPooledWorkerBoundsHits(t *testing.T) {
 	w := HotGroup(4, 200)
 	p, err := ProfileNamed("h100x2-qwen3-32b")
 	require.NoError(t, err)
-	table, err := Compare(Cell{Name: "H", Workloads: []*Workload{w, HotGroup(5, 200)}, Speedup: 1}, Plan{
+	table, err := Compare(t.Context(), Cell{Name: "H", Workloads: []*Workload{w, HotGroup(5, 200)}, Speedup: 1}, Plan{
 		Policies: []string{"round-robin", "cost"}, Options: policy.DefaultOptions(), Profile: p, Workers: 4, Seed: 1,
 		Poll: 50 * time.Millisecond,
 	})

@@ -44,6 +44,17 @@ func (w *Workload) Requests() int {
 	return n
 }
 
+// Span is when the last request of the last stage to have one arrives.
+func (w *Workload) Span() time.Duration {
+	var last time.Duration
+	for i := range w.Stages {
+		for _, a := range w.Stages[i].Arrivals {
+			last = max(last, a.At)
+		}
+	}
+	return last
+}
+
 // Speedup divides the arrival times, which also shortens the gaps after which prefixes return. Lengths do not change.
 func (w *Workload) Speedup(factor float64) *Workload {
 	return w.mapTimes(func(at time.Duration) time.Duration { return time.Duration(float64(at) / factor) })
