@@ -180,18 +180,20 @@ func (f *follower) repointed(models []vllm.Model) (names []string) {
 	if f.roots == nil {
 		f.roots = map[string]string{}
 	}
-	loaded := map[string]bool{}
 	for _, m := range models {
 		if m.Parent == "" {
 			continue
 		}
-		loaded[m.ID] = true
 		if old, known := f.roots[m.ID]; known && old != m.Root {
 			names = append(names, m.ID)
 		}
 		f.roots[m.ID] = m.Root
 	}
 	if len(f.roots) > maxRoots {
+		loaded := map[string]bool{}
+		for _, m := range models {
+			loaded[m.ID] = true
+		}
 		for name := range f.roots {
 			if !loaded[name] {
 				delete(f.roots, name)

@@ -125,6 +125,16 @@ func TestPlot(t *testing.T) {
 func TestFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	path := trace(t)
+	lines := func(timestamps ...string) string {
+		var b strings.Builder
+		for _, at := range timestamps {
+			fmt.Fprintf(&b, `{"timestamp_ms": %s, "input_length": 1700, "output_length": 2, "hash_ids": [1, 2, 3]}`+"\n", at)
+		}
+		path := filepath.Join(t.TempDir(), "log.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+		return path
+	}
+	long, late := lines("0", "1e10"), lines("5e12")
 	for _, row := range []struct {
 		name string
 		args []string
@@ -145,6 +155,8 @@ func TestFaultsAreNamed(t *testing.T) {
 		{"spread that is no number", []string{"--trace", path, "--spread", "NaN"}, "--spread NaN"},
 		{"negative cache", []string{"--trace", path, "--kv-tokens=-5"}, "--kv-tokens -5"},
 		{"endless cache", []string{"--trace", path, "--kv-tokens", "9000000000000000000"}, "--kv-tokens 9000000000000000000"},
+		{"a replay of centuries", []string{"--trace", long, "--speedup", "0.001"}, "--speedup 0.001 makes the trace 317"},
+		{"a time out of range", []string{"--trace", late}, "timestamp 5e+12 is out of range"},
 		{"cells of a trace", []string{"--trace", path, "--only", "A"}, "--only is of cells"},
 		{"two faults", []string{"--trace", path, "--workers", "0", "--poll", "0s"}, "--poll 0s"},
 		{"no poll", []string{"--trace", path, "--poll", "0s"}, "--poll 0s"},

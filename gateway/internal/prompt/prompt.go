@@ -106,11 +106,11 @@ func (p *Preparer) exact(ctx context.Context, q *openai.Request, m fleet.Model) 
 	defer bounded.End()
 	out, reason := p.ask(bounded, q, m)
 	late := bounded.Err() != nil
-	if late && (ctx.Err() != nil || time.Since(begun) < p.cfg.Budget) {
-		return out, reason // the request's own end came first: neither late nor in time
-	}
 	if out == nil && late {
 		reason = ReasonSlow
+	}
+	if late && (ctx.Err() != nil || time.Since(begun) < p.cfg.Budget) {
+		return out, reason // the request's own end came first: neither late nor in time
 	}
 	p.resting.note(m.Base, late, begun)
 	return out, reason

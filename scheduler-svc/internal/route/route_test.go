@@ -232,9 +232,8 @@ func TestAdaptersAndTheirBaseWaitInOneLine(t *testing.T) {
 		*rig
 		placed chan seat
 	}
-	join := func(l line, model, tenant string) {
-		req := ask(nil)
-		req.Model, req.Tenant, req.RequestId = model, tenant, model
+	open := func() line { return line{newRig(t, setup{maxInflight: 1, maxWaiting: 9}), make(chan seat, 9)} }
+	joinAs := func(l line, model string, req *schedulerv1.RouteRequest) {
 		waiting := l.queue.Waiting()
 		go func() {
 			if resp, err := l.engine.Route(context.Background(), req); err == nil {
@@ -248,9 +247,14 @@ func TestAdaptersAndTheirBaseWaitInOneLine(t *testing.T) {
 			return nil
 		})
 	}
+	join := func(l line, model, tenant string) {
+		req := ask(nil)
+		req.Model, req.Tenant = model, tenant
+		joinAs(l, model, req)
+	}
 	t.Run("an adapter's request has its turn among those of the base", func(t *testing.T) {
 		t.Parallel()
-		l := line{newRig(t, setup{maxInflight: 1, maxWaiting: 9}), make(chan seat, 9)}
+		l := open()
 		l.worker("w", serves("adapter"))
 		running := ask(nil)
 		running.Tenant = "busy"
@@ -270,7 +274,7 @@ func TestAdaptersAndTheirBaseWaitInOneLine(t *testing.T) {
 	})
 	t.Run("an adapter's full workers keep nobody from free ones", func(t *testing.T) {
 		t.Parallel()
-		l := line{newRig(t, setup{maxInflight: 1, maxWaiting: 9}), make(chan seat, 9)}
+		l := open()
 		l.worker("w1", serves("adapter"))
 		req := ask(nil)
 		req.Model = "adapter"
@@ -287,6 +291,31 @@ func TestAdaptersAndTheirBaseWaitInOneLine(t *testing.T) {
 		l.end(l.route(ask(nil)), ok, -1) // nor does it hold a newcomer
 		l.end(there, ok, -1)
 		require.Equal(t, "adapter", kittest.Recv(t, l.placed).model)
+	})
+	t.Run("a prompt as long as a cache keeps nobody from that worker", func(t *testing.T) {
+		t.Parallel()
+		l := open()
+		l.worker("small", func(c *workerv1.WorkerCard) { c.GpuBlocks = 10 })
+		l.worker("large", nil)
+		long := func() *schedulerv1.RouteRequest {
+			req := ask(nil)
+			req.Tenant, req.PromptTokens = "a", 160
+			return req
+		}
+		there := l.route(long())
+		require.Equal(t, "large", there.GetTarget().GetWorkerId())
+		elsewhere := l.route(ask(nil))
+		require.Equal(t, "small", elsewhere.GetTarget().GetWorkerId())
+		joinAs(l, "long", long())
+		short := ask(nil)
+		short.Tenant, short.PromptTokens = "a", 1
+		joinAs(l, "short", short)
+		l.end(elsewhere, ok, -1)
+		next := kittest.Recv(t, l.placed)
+		require.Equal(t, "short", next.model, "the long one is first, and does not fit")
+		require.Equal(t, "small", next.resp.GetTarget().GetWorkerId())
+		l.end(there, ok, -1)
+		require.Equal(t, "long", kittest.Recv(t, l.placed).model)
 	})
 }
 

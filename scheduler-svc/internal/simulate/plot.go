@@ -47,17 +47,15 @@ func (r *Report) WriteSVG(w io.Writer, highlight string) error {
 func (t *Table) panel(b *strings.Builder, x, y int, highlight string) {
 	longest := 0.0
 	for _, row := range t.Rows {
-		if !math.IsInf(row.TTFT.Mean, 0) {
-			longest = max(longest, row.TTFT.Mean)
-		}
+		longest = max(longest, row.TTFT.Mean)
 	}
 	title := fmt.Sprintf("%s: mean TTFT, log scale, %s", t.Cell, t.Note)
 	fmt.Fprintf(b, `<text x="%d" y="%d" font-weight="bold">%s</text>`+"\n", x+8, y+15, html.EscapeString(title))
 	room := float64(panelWidth - labelWidth - valueWidth)
 	for i, row := range t.Rows {
 		top := y + titleHeight + i*barHeight
-		length, value := room, "∞"
-		if v := row.TTFT.Mean; !math.IsInf(v, 0) && longest > 0 {
+		length, value := room, "∞" // where nothing was served
+		if v := row.TTFT.Mean; longest > 0 {
 			length = room * max(0.01, 1+math.Log10(max(v, longest/100)/longest)/2)
 			value = fmt.Sprintf("%.3g s", v)
 		}

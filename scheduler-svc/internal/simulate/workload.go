@@ -44,7 +44,7 @@ func (w *Workload) Requests() int {
 	return n
 }
 
-// Span is when the last request of the last stage to have one arrives.
+// Span is the longest time from a stage's beginning to its last arrival.
 func (w *Workload) Span() time.Duration {
 	var last time.Duration
 	for i := range w.Stages {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"testing"
@@ -18,14 +19,6 @@ func TestPromptsThatAreComputedAnew(t *testing.T) {
 	t.Cleanup(c.http.CloseIdleConnections)
 	turns := conversation("anew")
 	text := map[string]any{"model": model, "prompt": turns[0].Content, "max_tokens": 2}
-	with := func(body map[string]any, more map[string]any) map[string]any {
-		for k, v := range body {
-			if _, set := more[k]; !set {
-				more[k] = v
-			}
-		}
-		return more
-	}
 	for _, row := range []struct {
 		path string
 		body map[string]any
@@ -52,7 +45,9 @@ func TestPromptsThatAreComputedAnew(t *testing.T) {
 			}
 			return nil
 		})
-		predicted, cached := counts(with(row.body, row.anew))
+		anew := maps.Clone(row.body)
+		maps.Copy(anew, row.anew)
+		predicted, cached := counts(anew)
 		require.Zero(t, cached, row.path)
 		require.Zero(t, predicted, row.path)
 	}

@@ -47,7 +47,8 @@ func (d *decoder) tokenList(ev *Event) error {
 
 // ids fills dst. It is the hot loop: nearly every byte of a batch passes through it. Of a large vocabulary 16-bit and
 // 32-bit ids come in no order that a branch predictor could learn, so both are read by the same instructions: eight
-// bytes at once, shifted and cut by amounts that follow from the first byte. The rest goes the slow way.
+// bytes at once, shifted and cut by amounts that follow from the first byte. Ids of 8 bits and less (line ends) have branches of
+// their own. The rest goes the slow way.
 func (d *decoder) ids(dst []uint32) bool {
 	buf, p := d.buf, d.pos
 	for i := range dst {

@@ -169,11 +169,11 @@ func (s *site) names(t *testing.T) {
 // anew: vLLM reads no cache where log probabilities of the prompt are asked for, nor for a chat's echo.
 func (s *site) anew(t *testing.T) {
 	talk := []message{{"user", strings.Repeat("the fog lifts in the morning ", 60)}}
-	for _, more := range []string{"", `,"echo":true,"logprobs":true`, `,"prompt_logprobs":0`, ""} {
+	for _, more := range []map[string]any{nil, {"echo": true, "logprobs": true}, {"prompt_logprobs": 0}, nil} {
 		a, err := askWith(s.url, model, talk, more)
 		require.NoError(t, err)
 		require.Equal(t, a.cached, a.predicted, more)
-		fmt.Printf("%q: predicted %d, cached %d\n", more, a.predicted, a.cached)
+		fmt.Printf("%v: predicted %d, cached %d\n", more, a.predicted, a.cached)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -56,30 +57,24 @@ type answered struct {
 }
 
 // ask sends a conversation to the mesh.
-func ask(url, name string, messages []message, stream bool) (a answered, err error) {
-	q := map[string]any{"model": name, "messages": messages, "max_tokens": 8, "temperature": 0}
+func ask(url, name string, messages []message, stream bool) (answered, error) {
+	more := map[string]any{}
 	if stream {
-		q["stream"], q["stream_options"] = true, map[string]bool{"include_usage": true}
+		more["stream"], more["stream_options"] = true, map[string]bool{"include_usage": true}
 	}
+	return askWith(url, name, messages, more)
+}
+
+// askWith is ask with further members.
+func askWith(url, name string, messages []message, more map[string]any) (a answered, err error) {
+	q := map[string]any{"model": name, "messages": messages, "max_tokens": 8, "temperature": 0}
+	maps.Copy(q, more)
+	stream := q["stream"] == true
 	raw, err := json.Marshal(q)
 	if err != nil {
 		return a, err
 	}
-	return answer(url, string(raw), stream)
-}
-
-// askWith is ask with more members, each behind a comma.
-func askWith(url, name string, messages []message, more string) (answered, error) {
-	list, err := json.Marshal(messages)
-	if err != nil {
-		return answered{}, err
-	}
-	return answer(url, fmt.Sprintf(`{"model":%q,"messages":%s,"max_tokens":8,"temperature":0%s}`, name, list, more), false)
-}
-
-// answer sends a chat and reads what became of it.
-func answer(url, chat string, stream bool) (a answered, err error) {
-	status, head, body, err := post(url+"/v1/chat/completions", chat)
+	status, head, body, err := post(url+"/v1/chat/completions", string(raw))
 	if err != nil || status != http.StatusOK {
 		return a, fmt.Errorf("%d %s %w", status, body, err)
 	}
